@@ -1,0 +1,22 @@
+"""labkit: the ideas of the course as readable code, one small module an idea.
+
+`import labkit` is instant: it loads no torch and touches no network. The parts load on first use,
+so `labkit.data.digits()` works after a plain `import labkit`.
+"""
+
+import importlib
+
+__version__ = "0.1.0"
+
+PARTS = ("course", "data", "devices", "environment", "errors", "models", "randomness", "show", "training")
+
+
+def __getattr__(name: str):
+    """Import the part of labkit that was asked for (`labkit.data`, `labkit.training`, …)."""
+    if name in PARTS:
+        return importlib.import_module(f"labkit.{name}")
+    raise AttributeError(f"labkit has no part named {name!r}; its parts are {', '.join(PARTS)}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*PARTS, "__version__"])

@@ -1,0 +1,61 @@
+"""Change a whole batch of pictures at once, each picture in its own way.
+
+The draws come in from outside, so everything here is a pure function: same pictures and same draws, same result.
+(The transforms of torchvision, given a batch, draw once and change every picture in the same way.)
+"""
+
+import torch
+from torch import Tensor
+
+DRAWS = 5  # random numbers that one picture needs: flip, vertical shift, horizontal shift, cutout row, cutout column
+
+
+def move(images: Tensor, draws: Tensor, flip: bool = False, shift: int = 0) -> Tensor:
+    """Return every picture shifted by up to `shift` pixels each way and, where `flip`, mirrored half of the time.
+
+    images: any dtype (B, C, H, W), draws: float64 (B, DRAWS) in [0, 1). Returns the dtype and shape of `images`.
+    What a shift uncovers at the border is filled by reflection. This equals a random crop of the picture after
+    reflection padding by `shift`. No pixel is computed, only picked: each output row and column says which input row
+    and column it shows.
+    """
+    batch, _, height, width = images.shape
+    rows = torch.arange(height, device=images.device) + _whole(draws[:, 1], shift)
+    columns = torch.arange(width, device=images.device) + _whole(draws[:, 2], shift)
+    rows, columns = _reflect(rows, height), _reflect(columns, width)
+    if flip:
+        mirrored = (draws[:, 0] < 0.5)[:, None]
+        columns = torch.where(mirrored, columns.flip(1), columns)
+    samples = torch.arange(batch, device=images.device)
+    picked = images[samples[:, None, None], :, rows[:, :, None], columns[:, None, :]]  # (B, H, W, C)
+    return picked.permute(0, 3, 1, 2)
+
+
+def _whole(draw: Tensor, shift: int) -> Tensor:
+    """Turn a draw in [0, 1) into a whole number from -shift to shift, as a column: int64 (B, 1)."""
+    return (draw * (2 * shift + 1)).floor().to(torch.int64)[:, None] - shift
+
+
+def _reflect(positions: Tensor, size: int) -> Tensor:
+    """Fold positions that lie outside 0..size-1 back in, like a mirror whose edge pixel is not repeated."""
+    return (size - 1) - ((size - 1) - positions.abs()).abs()
+
+
+def cut_out(inputs: Tensor, draws: Tensor, size: int) -> Tensor:
+    """Return a copy in which a square of `size` × `size` pixels is 0 in every picture (DeVries and Taylor, 2017).
+
+    inputs: float (B, C, H, W), already normalised, so that 0 is the mean colour; draws: float64 (B, DRAWS). The
+    square's centre may be any pixel, so that part of the square can lie outside.
+    """
+    _, _, height, width = inputs.shape
+    inside_rows = _inside(draws[:, 3], height, size)
+    inside_columns = _inside(draws[:, 4], width, size)
+    hole = inside_rows[:, None, :, None] & inside_columns[:, None, None, :]
+    return inputs.masked_fill(hole, 0.0)
+
+
+def _inside(draw: Tensor, length: int, size: int) -> Tensor:
+    """Mark the positions that lie in the cut-out stretch of each sample: bool (B, length)."""
+    centre = (draw * length).floor().to(torch.int64)[:, None]
+    first = centre - size // 2
+    positions = torch.arange(length, device=draw.device)
+    return (positions >= first) & (positions < first + size)

@@ -1,0 +1,229 @@
+"""Turn a data set into batches on a device, in an order that depends on (seed, epoch) alone.
+
+A batch is a pure function of a *request* (epoch, indices). That makes everything else simple: a loader can start
+at any batch of any epoch at once, and worker processes cannot change the result, since a request means the same
+in every process.
+"""
+
+import hashlib
+import signal
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, default_collate
+
+from labkit import randomness
+from labkit.data import augment
+from labkit.data.images import ImageSet
+from labkit.errors import DataError
+
+Request = tuple[int, Tensor]  # (epoch, indices of the samples: int64 (B,))
+
+
+class ImageBatches(Dataset):
+    """Whole batches of an ImageSet: picked, moved, scaled and normalised at once. One uint8 tensor holds the data."""
+
+    def __init__(
+        self, data: ImageSet, seed: int, flip: bool, shift: int, cutout: int, statistics: tuple[Tensor, Tensor] | None
+    ):
+        height, width = data.image_shape[1:]
+        if not 0 <= shift < min(height, width):
+            raise DataError(f"shift={shift}: pictures of {height}×{width} can be moved by 0 to {min(height, width) - 1}.")
+        if not 0 <= cutout <= max(height, width):
+            raise DataError(f"cutout={cutout}: choose 0 (off) to {max(height, width)} for pictures of {height}×{width}.")
+        self.data, self.seed, self.flip, self.shift, self.cutout = data, seed, flip, shift, cutout
+        self.images, self.labels = data.images, data.labels
+        self.statistics = data.statistics() if statistics is None else statistics
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def to(self, device: torch.device) -> None:
+        """Keep the pictures on the device, so that a batch never crosses the bus."""
+        self.images, self.labels = self.images.to(device), self.labels.to(device)
+
+    def __getitem__(self, request: Request) -> tuple[Tensor, Tensor]:
+        """Return (inputs float32 (B, C, H, W) with mean 0 and deviation 1 per channel, targets int64 (B,))."""
+        epoch, indices = request
+        indices = indices.to(self.images.device)
+        images = self.images[indices]
+        draws = randomness.uniform(self.seed, "augment", epoch, indices, augment.DRAWS)
+        if self.flip or self.shift:
+            images = augment.move(images, draws, self.flip, self.shift)
+        mean, deviation = (value.to(images.device)[:, None, None] for value in self.statistics)
+        inputs = (images.to(torch.float32) / 255 - mean) / deviation
+        if self.cutout:
+            inputs = augment.cut_out(inputs, draws, self.cutout)
+        return inputs, self.labels[indices]
+
+    def fingerprint(self) -> str:
+        """Return the ImageSet's fingerprint."""
+        return self.data.fingerprint()
+
+
+class SampleBatches(Dataset):
+    """Batches of any other map-style data set: its samples are read one by one, then collated.
+
+    While sample i is read, the global generators of Python, NumPy and torch start at a seed made from
+    (seed, epoch, i), and are put back afterwards. So random transforms inside the data set need no care: they
+    differ from sample to sample and from epoch to epoch, and are the same for any number of workers.
+    """
+
+    def __init__(self, data: Dataset, seed: int):
+        self.data, self.seed = data, seed
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, request: Request):
+        """Return the collated samples of one request."""
+        epoch, indices = request
+        return default_collate([self._sample(epoch, index) for index in indices.tolist()])
+
+    def _sample(self, epoch: int, index: int):
+        with randomness.frozen_randomness(randomness.seed_for(self.seed, "sample", epoch, index)):
+            return self.data[index]
+
+    def fingerprint(self) -> str:
+        """Return a SHA-256 of the type, the length, and the first and the last sample (reading all may take hours)."""
+        digest = hashlib.sha256(f"{type(self.data).__name__}/{len(self)}".encode())
+        for index in (0, len(self) - 1):
+            digest.update(repr(self._sample(0, index)).encode("utf-8"))
+        return digest.hexdigest()
+
+
+class Loader:
+    """Iterates over (inputs, targets) batches. Iterating again gives the next epoch, in another order if shuffled."""
+
+    def __init__(
+        self,
+        batches: ImageBatches | SampleBatches,
+        batch_size: int,
+        device: torch.device,
+        seed: int,
+        shuffle: bool,
+        num_workers: int,
+        drop_last: bool,
+    ):
+        self.batches, self.batch_size, self.device, self.seed = batches, batch_size, device, seed
+        self.shuffle, self.drop_last = shuffle, drop_last
+        self._epoch, self._batch = 0, 0
+        self._requests = _Requests()
+        self._workers = None
+        if num_workers > 0:
+            self._workers = DataLoader(
+                batches,
+                batch_size=None,  # a request is a whole batch already
+                sampler=self._requests,
+                num_workers=num_workers,
+                persistent_workers=True,
+                worker_init_fn=_prepare_worker,
+                generator=randomness.generator(seed, "workers"),  # else torch would draw from the global generator
+                pin_memory=device.type == "cuda",
+            )
+
+    def __len__(self) -> int:
+        """Return the number of batches in an epoch."""
+        samples = len(self.batches)
+        return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        yield from self.at(self._epoch, self._batch)
+        self._epoch, self._batch = self._epoch + 1, 0
+
+    def at(self, epoch: int, batch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Iterate over the rest of an epoch from one of its batches on, without reading what lies before it."""
+        self._requests.set(epoch, self._order(epoch).split(self.batch_size)[batch : len(self)])
+        source = self._workers if self._workers is not None else (self.batches[request] for request in self._requests)
+        for number, (inputs, targets) in enumerate(source, start=batch):
+            self._epoch, self._batch = epoch, number + 1
+            yield inputs.to(self.device, non_blocking=True), targets.to(self.device, non_blocking=True)
+
+    def _order(self, epoch: int) -> Tensor:
+        samples = len(self.batches)
+        return randomness.permutation(samples, self.seed, epoch) if self.shuffle else torch.arange(samples)
+
+    def state(self) -> dict:
+        """Return the position of the next batch, {"epoch": …, "batch": …}: `at(**state)` goes on from there."""
+        return {"epoch": self._epoch, "batch": self._batch}
+
+    def fingerprint(self) -> str:
+        """Return a SHA-256 that changes when the data change."""
+        return self.batches.fingerprint()
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes, or () when the data set does not tell."""
+        return tuple(getattr(self.batches.data, "classes", ()))
+
+    @property
+    def statistics(self) -> tuple[Tensor, Tensor] | None:
+        """The (mean, deviation) that inputs are normalised with; None for data sets that prepare their own inputs."""
+        return getattr(self.batches, "statistics", None)
+
+
+class _Requests:
+    """The requests of the epoch in progress, as the sampler that a DataLoader asks for its next items."""
+
+    def __init__(self) -> None:
+        self.set(0, ())
+
+    def set(self, epoch: int, parts: tuple[Tensor, ...]) -> None:
+        self.epoch, self.parts = epoch, parts
+
+    def __iter__(self) -> Iterator[Request]:
+        return ((self.epoch, part) for part in self.parts)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+
+def _prepare_worker(worker: int) -> None:
+    """Let workers ignore Ctrl-C, which reaches every process of a terminal: the main one decides when to stop."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
+
+
+def loader(
+    data: ImageSet | Dataset,
+    batch_size: int,
+    *,
+    device: torch.device | str = "cpu",
+    seed: int = 0,
+    shuffle: bool = False,
+    flip: bool = False,
+    shift: int = 0,
+    cutout: int = 0,
+    statistics: tuple[Tensor, Tensor] | None = None,
+    num_workers: int = 0,
+    drop_last: bool = False,
+) -> Loader:
+    """Return a Loader over an ImageSet (kept in memory, a batch at a time) or over any map-style data set.
+
+    flip, shift (pixels), cutout (pixels): augmentation of an ImageSet, see `labkit.data.augment`.
+    statistics: the (mean, deviation) to normalise with; give those of the *training* part to the other parts.
+    Raises DataError for sizes that cannot work.
+    """
+    if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
+        raise DataError(
+            f"{type(data).__name__} has no length or cannot be indexed, so no order can be drawn. "
+            "Give a map-style data set (with __len__ and __getitem__), or read the stream into an ImageSet."
+        )
+    if batch_size < 1:
+        raise DataError(f"batch_size={batch_size}: a batch needs at least 1 sample.")
+    if num_workers < 0:
+        raise DataError(f"num_workers={num_workers}: use 0 (no worker process) or more.")
+    if len(data) == 0:
+        raise DataError("The data set is empty: there is nothing to make batches of.")
+    if batch_size > len(data) and (shuffle or drop_last):
+        raise DataError(
+            f"batch_size={batch_size} is larger than the {len(data)} samples to train on. Use at most {len(data)}."
+        )
+    device = torch.device(device)
+    if not isinstance(data, ImageSet):
+        return Loader(SampleBatches(data, seed), batch_size, device, seed, shuffle, num_workers, drop_last)
+    batches = ImageBatches(data, seed, flip, shift, cutout, statistics)
+    if num_workers == 0:
+        batches.to(device)
+    return Loader(batches, batch_size, device, seed, shuffle, num_workers, drop_last)
