@@ -1,0 +1,21 @@
+"""Pictures and controls: every figure function returns the figure, its data and one sentence that says it."""
+
+from labkit.show.controls import Control, answers_control
+from labkit.show.figures import comparison, confusion, curves, gradient_norms, rates
+from labkit.show.grids import answer, augmented, mistakes, samples
+from labkit.show.picture import Picture
+
+__all__ = [
+    "Control",
+    "Picture",
+    "answer",
+    "answers_control",
+    "augmented",
+    "comparison",
+    "confusion",
+    "curves",
+    "gradient_norms",
+    "mistakes",
+    "rates",
+    "samples",
+]
