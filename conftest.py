@@ -1,0 +1,52 @@
+"""Makes plain `pytest --nbval` compare notebooks as a learner would: by what they say, not by how the machine is."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent
+SANITIZER = ROOT / "tests" / "nbval_sanitize.cfg"
+OUTPUT_SECONDS = 60  # nbval gives a busy machine 5 seconds to deliver the outputs of a cell that has ended
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    _let_children_import_labkit()
+    if config.option.nbval or config.option.nbval_lax:
+        config.option.nbval_sanitize_with = config.option.nbval_sanitize_with or str(SANITIZER)
+        _run_kernels_as_the_builder_does()
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    if type(collector).__name__ == "IPyNbFile":
+        # Warnings and logging name files and lines of installed packages. Chapters store nothing there (see rules.py).
+        collector.skip_compare += ("stderr",)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if type(item).__name__ == "IPyNbCell":
+        item.output_timeout = OUTPUT_SECONDS
+
+
+def _let_children_import_labkit() -> None:
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+
+
+def _run_kernels_as_the_builder_does() -> None:
+    """Give nbval's kernels the builder's environment, and run cells as the builder and JupyterLab do."""
+    from nbval import kernel
+
+    from labkit.course.kernel import kernel_environment
+
+    start_new_kernel = kernel.start_new_kernel
+
+    def start(*arguments: object, **options: object) -> tuple:
+        return start_new_kernel(*arguments, **options, env=kernel_environment(ROOT))
+
+    def execute_cell_input(self: kernel.RunningKernel, cell_input: str, allow_stdin: bool | None = None) -> str:
+        # Without history IPython shows the value of a line that ends in ";", and a chapter cannot see its parameters.
+        return self.kc.execute(cell_input, store_history=True, allow_stdin=allow_stdin, stop_on_error=False)
+
+    kernel.start_new_kernel = start
+    kernel.RunningKernel.execute_cell_input = execute_cell_input
