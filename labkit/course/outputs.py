@@ -51,10 +51,12 @@ def as_shown(text: str) -> str:
 
 
 def _overwritten(line: str) -> str:
+    if "\r" not in line:
+        return line
     shown = ""
     for part in line.split("\r"):
         shown = part + shown[len(part) :]
-    return shown
+    return shown.rstrip(" ")  # blanks that erased something
 
 
 def without_machine(text: str, root: Path) -> str:

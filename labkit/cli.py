@@ -1,0 +1,198 @@
+"""The command line: `labkit check`, `labkit data`, `labkit train`, `labkit build`.
+
+Modules are imported inside the commands, and only here: torch takes seconds, and `labkit --help` shall be instant.
+"""
+
+import contextlib
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+
+import click
+
+from labkit import __version__
+from labkit.errors import LabkitError
+
+INTERRUPTED = 130  # what shells report for a program that Ctrl-C ended
+
+
+def _examples(*lines: str) -> str:
+    """Return lines for the end of a help text, marked so that click does not wrap them."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=_examples(
+        "labkit check                            is everything here that the course needs?",
+        "labkit data                             which data sets are there?",
+        "labkit train --data digits --epochs 6   train a network on handwritten digits",
+        "labkit COMMAND --help                   more about one command",
+    ),
+)
+@click.version_option(__version__, message="labkit %(version)s")
+def labkit() -> None:
+    """The lab of the PyTorch course: check this computer, look at data, train, build the chapters."""
+
+
+@labkit.command(
+    epilog=_examples(
+        "labkit check",
+        "labkit check --json",
+    ),
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines to read.")
+@click.pass_context
+def check(context: click.Context, as_json: bool) -> None:
+    """Examine this computer: Python, PyTorch, GPU, Jupyter, data, disk.
+
+    Each line says ok, note (it works, and could be better) or problem, what was found, and what to do. The exit
+    status is 1 when a problem would stop the course, else 0.
+    """
+    from labkit import environment
+
+    report = environment.check()
+    click.echo(report.as_json() if as_json else str(report))
+    context.exit(0 if report.is_ready else 1)
+
+
+@labkit.command(
+    epilog=_examples(
+        "labkit data                 which data sets there are, and which of them are on this disk",
+        "labkit data digits          its classes, sizes, statistics",
+        "labkit data my_pictures/    the same for your own pictures",
+    ),
+)
+@click.argument("name", required=False, metavar="[NAME|PATH]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines to read.")
+def data(name: str | None, as_json: bool) -> None:
+    """List the data sets, or load one and describe it.
+
+    PATH is a folder or a .tar of your own pictures, as split/class/picture or class/picture.
+    """
+    from labkit.data import summary
+
+    table = summary.sources() if name is None else summary.describe(name)
+    click.echo(json.dumps(table.rows) if as_json else str(table))
+
+
+@labkit.command(
+    epilog=_examples(
+        "labkit build                 every chapter",
+        "labkit build 05              one chapter by its number",
+        "labkit build --check         do the stored notebooks equal a fresh build?",
+    ),
+)
+@click.argument("names", nargs=-1, metavar="[CHAPTER]...")
+@click.option("--check", "check_only", is_flag=True, help="Store nothing; say what a fresh build would change.")
+def build(names: tuple[str, ...], check_only: bool) -> None:
+    """Execute chapters from notebooks/source and store them as notebooks.
+
+    Without CHAPTER, all of them. A notebook that comes out as it is stored is not written again.
+    """
+    from labkit.course import builder, places
+
+    differing = []
+    for chapter in places.chapters(places.find_course(), names):
+        click.echo(f"{chapter.name:<32}", nl=False)
+        try:
+            outcome = builder.check(chapter) if check_only else builder.build(chapter)
+        except BaseException:
+            click.echo("failed")
+            raise
+        click.echo(f"{outcome.seconds:6.1f} s  {outcome.state}")
+        if outcome.explanation:
+            differing.append(f"{chapter.name}: {outcome.explanation}")
+    if differing:
+        raise LabkitError("stored notebooks differ from a fresh build.\n" + "\n".join(differing))
+
+
+class Train(click.Command):
+    """Takes an option from every field of Config, but only when it is used: Config comes with torch."""
+
+    def get_params(self, context: click.Context) -> list[click.Parameter]:
+        """Return the options of this command: those of Config, then its own."""
+        from labkit.training import Config
+
+        return [*map(_option, _fields(Config)), *super().get_params(context)]
+
+
+def _fields(config: type) -> tuple:
+    import dataclasses
+
+    return dataclasses.fields(config)
+
+
+def _option(field: object) -> click.Option:
+    """Return the option for one field of Config, such as `--batch-size INTEGER`."""
+    name = "--" + field.name.replace("_", "-")
+    choices = field.metadata.get("choices")
+    return click.Option(
+        [f"{name}/--no{name[1:]}" if field.type is bool else name, field.name],
+        type=click.Choice(choices) if choices else field.type,
+        default=field.default,
+        show_default=field.default != "",
+        help=field.metadata["help"].capitalize() + ".",
+    )
+
+
+@labkit.command(
+    cls=Train,
+    epilog=_examples(
+        "labkit train --data digits --epochs 6",
+        "labkit train --data my_pictures.tar --model cnn --learning-rate 0.001 --seed 1",
+        "labkit train --data shapes --json | tail -n 1",
+        "labkit train --resume runs/digits-cnn-0",
+    ),
+)
+@click.option("--resume", metavar="RUN", type=click.Path(path_type=Path), help="Go on with the run in this folder.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON line last; the table goes to stderr.")
+@click.pass_context
+def train(context: click.Context, resume: Path | None, as_json: bool, **settings: object) -> None:
+    """Train a network and measure it on the test pictures.
+
+    The run's folder keeps its settings, its history and its best weights. Ctrl-C stops after the current step, and
+    --resume goes on from there.
+    """
+    from labkit import training
+
+    given = [name for name in settings if context.get_parameter_source(name).name == "COMMANDLINE"]
+    if resume and given:
+        raise click.UsageError(f"--resume takes all settings from the run; leave out --{given[0].replace('_', '-')}.")
+    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+        project = training.resume_project(resume) if resume else training.project(training.Config(**settings))
+        click.echo(f"test accuracy {project.test.accuracy:.2%} on {len(project.splits.test)} pictures")
+    if as_json:
+        click.echo(json.dumps(project.result()))
+    if project.run.status == "interrupted":
+        click.echo(f"labkit: stopped by you. To go on: labkit train --resume {project.run.folder}", err=True)
+        context.exit(INTERRUPTED)
+
+
+def main() -> None:
+    """Run the command line. What the user can mend is a sentence on stderr; LABKIT_DEBUG=1 shows where it came from."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # a console without some letter shows "?" for it and goes on
+    try:
+        status = labkit.main(prog_name="labkit", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        status = error.exit_code
+    except click.Abort:
+        status = _say("stopped by Ctrl-C.", INTERRUPTED)
+    except LabkitError as error:
+        status = _say(str(error), 1)
+    except ImportError as error:
+        status = _say(f"a package is missing or broken ({error}). `labkit check` says what to do.", 1)
+    except Exception as error:
+        status = _say(f"an error that labkit did not expect, {type(error).__name__}: {error}", 1)
+    sys.exit(status)
+
+
+def _say(sentence: str, status: int) -> int:
+    if os.environ.get("LABKIT_DEBUG") == "1":
+        traceback.print_exc()
+    click.echo(f"labkit: {sentence}", err=True)
+    return status
