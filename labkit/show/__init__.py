@@ -1,6 +1,6 @@
 """Pictures and controls: every figure function returns the figure, its data and one sentence that says it."""
 
-from labkit.show.controls import Control, answers_control
+from labkit.show.controls import Control, answers_control, schedule_control
 from labkit.show.figures import comparison, confusion, curves, gradient_norms, rates
 from labkit.show.grids import answer, augmented, mistakes, samples
 from labkit.show.picture import Picture
@@ -18,4 +18,5 @@ __all__ = [
     "mistakes",
     "rates",
     "samples",
+    "schedule_control",
 ]

@@ -4,6 +4,7 @@ Under every control is a pure function `state -> Picture`. The sliders only choo
 test, a headless run or a printed page gets the same picture without them.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,9 +13,11 @@ from IPython.display import DisplayHandle, display
 
 from labkit.data.images import ImageSet
 from labkit.errors import ConfigError
+from labkit.show.figures import rates
 from labkit.show.grids import answer
 from labkit.show.picture import Picture
 from labkit.training import Predictions
+from labkit.training.schedule import rate_at
 
 
 class Control:
@@ -62,7 +65,10 @@ class Control:
 
     def _ipython_display_(self) -> None:
         # Two outputs on purpose: sliders live only beside a kernel, the picture stays in the file.
-        display(ipywidgets.VBox(list(self._sliders.values())))
+        sliders = ipywidgets.VBox(list(self._sliders.values()))._repr_mimebundle_()
+        names = ", ".join(name.replace("_", " ") for name in self._sliders)
+        sliders["text/plain"] = f"Sliders in JupyterLab, once this cell has run: {names}."
+        display(sliders, raw=True)
         self._shown = display(self.picture, display_id=True)
 
 
@@ -90,3 +96,21 @@ def answers_control(image_set: ImageSet, predictions: Predictions, count: int = 
         return answer(image_set, predictions, indices[mistake - 1])
 
     return Control(draw, mistake=range(1, len(indices) + 1))
+
+
+def schedule_control(pictures: int, learning_rate: float) -> Control:
+    """Return a control over the rate of every update: which schedule, how many epochs, which batch size.
+
+    pictures: how many there are to train on; with epochs and batch size they decide the number of updates.
+    """
+
+    def draw(schedule: str, epochs: int, batch_size: int) -> Picture:
+        total = epochs * math.ceil(pictures / batch_size)
+        return rates({schedule: [rate_at(schedule, update, total, learning_rate) for update in range(total)]})
+
+    return Control(
+        draw,
+        schedule=["one_cycle", "cosine", "step", "constant"],
+        epochs=[3, 6, 12, 24],
+        batch_size=[64, 128, 256],
+    )

@@ -22,20 +22,17 @@ _WRITE_COUNTS_UP_TO = 20  # classes; in a larger matrix the numbers would run in
 def curves(history: Sequence[Mapping[str, Any]]) -> Picture:
     """Draw loss and accuracy of training and validation by epoch, with the learning rate small underneath.
 
-    history: the rows of `Run.history`. The best epoch is the one with the lowest validation loss.
-    Raises DataError when the history has no row.
+    history: the rows of `Run.history`; without validation only training is drawn. The best epoch is the one
+    with the lowest validation loss. Raises DataError when the history has no row.
     """
     if not history:
-        raise DataError(
-            "There is no epoch to draw: the history is empty. Train for at least one epoch first."
-        )
+        raise DataError("There is no epoch to draw: the history is empty. Train for at least one epoch first.")
     epochs = [row["epoch"] for row in history]
-    best = min(history, key=lambda row: row["val_loss"] if math.isfinite(row["val_loss"]) else math.inf)
     with course_style():
         figure = new_figure(9.5, 4.4)
         panels = figure.subplot_mosaic([["loss", "accuracy"], ["rate", "rate"]], height_ratios=[4, 1])
         for name in ("loss", "accuracy"):
-            _two_lines(panels[name], name, history, epochs, best)
+            _two_lines(panels[name], name, history, epochs)
         panels["accuracy"].yaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
         rate = panels["rate"]
         rate.plot(epochs, [row["learning_rate"] for row in history], color=QUIET, marker=".")
@@ -45,38 +42,43 @@ def curves(history: Sequence[Mapping[str, Any]]) -> Picture:
         for panel in panels.values():
             panel.set_xlim(epochs[0] - 0.5, epochs[-1] + 0.5)
             panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-    last = history[-1]
+    return Picture(figure, [dict(row) for row in history], _curves_summary(history))
+
+
+def _two_lines(panel: Axes, name: str, history: Sequence[Mapping], epochs: list[int]) -> None:
+    """Draw one quantity in training and, if there is one, in validation, and mark the best epoch."""
+    label = {"loss": "training", "accuracy": "training (running)"}[name]
+    panel.plot(epochs, [row[f"train_{name}"] for row in history], **line_style(0, len(epochs)), label=label)
+    panel.set(title=name.capitalize(), xlabel="epoch")
+    best = _best_epoch(history)
+    if best is not None:
+        values = [row[f"val_{name}"] for row in history]
+        panel.plot(epochs, values, **line_style(1, len(epochs)), label="validation")
+        panel.axvline(best["epoch"], color=QUIET, linewidth=1, linestyle=(0, (2, 3)))
+        star = {"marker": "*", "markersize": 13, "color": SERIES[1].color, "markeredgecolor": INK}
+        name_of_star = f"best epoch: {best['epoch']}"
+        panel.plot([best["epoch"]], [best[f"val_{name}"]], linestyle="none", label=name_of_star, **star)
+    panel.legend()
+
+
+def _best_epoch(history: Sequence[Mapping]) -> Mapping | None:
+    """Return the row with the lowest finite validation loss, or None without validation."""
+    measured = [row for row in history if row["val_loss"] is not None and math.isfinite(row["val_loss"])]
+    return min(measured, key=lambda row: row["val_loss"], default=None)
+
+
+def _curves_summary(history: Sequence[Mapping]) -> str:
+    last, best = history[-1], _best_epoch(history)
     summary = (
         f"After {len(history)} {'epoch' if len(history) == 1 else 'epochs'} the training loss is "
-        f"{last['train_loss']:.3f} and the validation loss {last['val_loss']:.3f}; the best epoch is "
-        f"{best['epoch']}, with validation loss {best['val_loss']:.3f} and accuracy "
-        f"{100 * best['val_accuracy']:.1f} %."
+        f"{last['train_loss']:.3f}"
     )
-    return Picture(figure, [dict(row) for row in history], summary)
-
-
-def _two_lines(panel: Axes, name: str, history: Sequence, epochs: list, best: Mapping) -> None:
-    """Draw training and validation of one quantity and mark its value in the best epoch."""
-    labels = {"loss": "training", "accuracy": "training (running)"}
-    panel.plot(
-        epochs, [row[f"train_{name}"] for row in history], **line_style(0, len(epochs)), label=labels[name]
+    if best is None:
+        return f"{summary}; there is no validation."
+    return (
+        f"{summary} and the validation loss {last['val_loss']:.3f}; the best epoch is {best['epoch']}, "
+        f"with validation loss {best['val_loss']:.3f} and accuracy {100 * best['val_accuracy']:.1f} %."
     )
-    panel.plot(
-        epochs, [row[f"val_{name}"] for row in history], **line_style(1, len(epochs)), label="validation"
-    )
-    panel.axvline(best["epoch"], color=QUIET, linewidth=1, linestyle=(0, (2, 3)))
-    panel.plot(
-        [best["epoch"]],
-        [best[f"val_{name}"]],
-        marker="*",
-        markersize=13,
-        color=SERIES[1].color,
-        markeredgecolor=INK,
-        linestyle="none",
-        label=f"best epoch: {best['epoch']}",
-    )
-    panel.set(title=name.capitalize(), xlabel="epoch")
-    panel.legend()
 
 
 def comparison(
@@ -107,9 +109,7 @@ def comparison(
         for place, (name, values) in enumerate(lines.items()):
             panel.plot(positions, values, **line_style(place, len(positions)), label=name)
         for name, value in (references or {}).items():
-            panel.axhline(
-                value, color=QUIET, linewidth=1.2, linestyle=(0, (5, 3)), label=f"{name} ({value:.3g})"
-            )
+            panel.axhline(value, color=QUIET, linewidth=1.2, linestyle=(0, (5, 3)), label=f"{name} ({value:.3g})")
         panel.set(title=title, xlabel=x_label, ylabel=y_label)
         if log_x:
             panel.set_xscale("log")
@@ -127,9 +127,7 @@ def comparison(
 
 def rates(schedules: Mapping[str, Sequence[float]]) -> Picture:
     """Draw the learning rate of each update for one or more named schedules."""
-    picture = comparison(
-        schedules, title="Learning rate by update", x_label="update", y_label="learning rate"
-    )
+    picture = comparison(schedules, title="Learning rate by update", x_label="update", y_label="learning rate")
     sentences = []
     for name, values in schedules.items():
         top = max(range(len(values)), key=lambda update: values[update])
@@ -153,9 +151,7 @@ def gradient_norms(norms: Mapping[str, float]) -> Picture:
         panel = figure.subplots()
         panel.barh(names, values, color=SERIES[2].color, edgecolor=INK, linewidth=0.6)
         for place, value in enumerate(values):
-            panel.annotate(
-                _number(value), (value, place), (4, 0), textcoords="offset points", va="center", fontsize=9
-            )
+            panel.annotate(_number(value), (value, place), (4, 0), textcoords="offset points", va="center", fontsize=9)
         panel.invert_yaxis()
         panel.margins(x=0.15)
         panel.grid(visible=False, axis="y")

@@ -20,10 +20,7 @@ from labkit.training import Predictions
 
 def samples(image_set: ImageSet, per_class: int = 8) -> Picture:
     """Draw the first `per_class` pictures of every class, a row a class."""
-    rows = [
-        torch.nonzero(image_set.labels == label).flatten()[:per_class]
-        for label in range(len(image_set.classes))
-    ]
+    rows = [torch.nonzero(image_set.labels == label).flatten()[:per_class] for label in range(len(image_set.classes))]
     with course_style():
         figure, panels = _grid(len(rows), per_class, size=0.55)
         for name, indices, line in zip(image_set.classes, rows, panels, strict=True):

@@ -13,9 +13,7 @@ from labkit.training import Predictions
 
 def note(kind: str, updates: int) -> show.Picture:
     """A pure function of the state that is cheap to draw."""
-    return show.Picture(
-        Figure(figsize=(1, 1)), [{"kind": kind, "updates": updates}], f"{kind} over {updates}"
-    )
+    return show.Picture(Figure(figsize=(1, 1)), [{"kind": kind, "updates": updates}], f"{kind} over {updates}")
 
 
 @pytest.fixture
@@ -57,6 +55,7 @@ def test_a_control_leaves_sliders_and_a_static_picture(control):
         outputs = shell.display_pub.outputs
         sliders, picture = (output["data"] for output in outputs[:2])
         assert "application/vnd.jupyter.widget-view+json" in sliders
+        assert sliders["text/plain"] == "Sliders in JupyterLab, once this cell has run: kind, updates."
         assert picture["text/plain"] == "constant over 10"
         assert "image/png" in picture
         control.set(kind="cosine")
@@ -77,8 +76,15 @@ def test_the_answers_control_walks_through_the_surest_mistakes(pictures, predict
 
 def test_the_answers_control_without_mistakes_says_so(pictures):
     image_set = pictures()
-    right = Predictions(
-        torch.nn.functional.one_hot(image_set.labels, 3).float(), image_set.labels, image_set.classes
-    )
+    right = Predictions(torch.nn.functional.one_hot(image_set.labels, 3).float(), image_set.labels, image_set.classes)
     with pytest.raises(ConfigError, match="every answer is right"):
         show.answers_control(image_set, right)
+
+
+def test_the_schedule_control_counts_updates_from_pictures_batches_and_epochs():
+    control = show.schedule_control(pictures=1000, learning_rate=0.002)
+    assert len(control.picture.data) == 3 * 16
+    assert max(row["y"] for row in control.picture.data) == pytest.approx(0.002, rel=0.01)
+    assert "one_cycle" in control.picture.summary
+    flat = control.set(schedule="constant", epochs=6, batch_size=128)
+    assert [row["y"] for row in flat.data] == [0.002] * (6 * 8)

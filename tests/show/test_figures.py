@@ -50,6 +50,13 @@ def test_curves_of_a_single_epoch_and_of_a_broken_one():
     assert "best epoch is 2" in show.curves(broken).summary
 
 
+def test_curves_without_validation_draw_training_alone():
+    rows = [row | {"val_loss": None, "val_accuracy": None} for row in history(3)]
+    picture = show.curves(rows)
+    assert picture.summary == "After 3 epochs the training loss is 0.333; there is no validation."
+    assert "validation" not in lines_of(picture)
+
+
 def test_curves_without_an_epoch_say_what_to_do():
     with pytest.raises(DataError, match="Train for at least one epoch"):
         show.curves([])

@@ -22,10 +22,7 @@ def test_samples_show_each_class_in_its_row(pictures, channels):
     ]
     assert len(images_in(picture)) == 6
     word = "1 channel" if channels == 1 else "3 channels"
-    assert (
-        picture.summary
-        == f"6 of the 9 pictures of test pictures, 6×6 with {word}: 3 classes, up to 2 of each."
-    )
+    assert picture.summary == f"6 of the 9 pictures of test pictures, 6×6 with {word}: 3 classes, up to 2 of each."
 
 
 def test_samples_of_a_class_with_fewer_pictures(pictures):
@@ -47,8 +44,7 @@ def test_augmented_shows_what_a_training_loader_gives(pictures):
     assert len(shown) == 6
     assert torch.equal(torch.as_tensor(shown[0].get_array()), image_set.images[1].permute(1, 2, 0))
     changed = [
-        not torch.equal(torch.as_tensor(image.get_array()), image_set.images[1].permute(1, 2, 0))
-        for image in shown
+        not torch.equal(torch.as_tensor(image.get_array()), image_set.images[1].permute(1, 2, 0)) for image in shown
     ]
     assert [row["changed"] for row in picture.data] == changed[1:]
     assert any(changed)
@@ -77,18 +73,13 @@ def test_mistakes_come_with_the_surest_first(pictures, predictions):
         (4, "dark", "bright"),
     ]
     assert picture.data[0]["confidence"] > picture.data[1]["confidence"]
-    assert (
-        picture.summary
-        == "2 of 9 answers are wrong; the surest wrong answer takes grey for bright with 99 %."
-    )
+    assert picture.summary == "2 of 9 answers are wrong; the surest wrong answer takes grey for bright with 99 %."
     assert picture.png()
 
 
 def test_no_mistake_is_said_and_drawn(pictures):
     image_set = pictures()
-    right = Predictions(
-        torch.nn.functional.one_hot(image_set.labels, 3).float(), image_set.labels, image_set.classes
-    )
+    right = Predictions(torch.nn.functional.one_hot(image_set.labels, 3).float(), image_set.labels, image_set.classes)
     picture = show.mistakes(image_set, right)
     assert picture.data == []
     assert picture.summary == "0 of 9 answers are wrong."
