@@ -165,7 +165,7 @@ def train(context: click.Context, resume: Path | None, as_json: bool, **settings
         project = training.resume_project(resume) if resume else training.project(training.Config(**settings))
         click.echo(f"test accuracy {project.test.accuracy:.2%} on {len(project.splits.test)} pictures")
     if as_json:
-        click.echo(json.dumps(project.result()))
+        click.echo(json.dumps(project.summary()))
     if project.run.status == "interrupted":
         click.echo(f"labkit: stopped by you. To go on: labkit train --resume {project.run.folder}", err=True)
         context.exit(INTERRUPTED)
