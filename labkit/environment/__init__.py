@@ -68,15 +68,15 @@ def gather() -> dict[str, dict]:
 
 def judge(evidence: dict[str, dict]) -> list[Line]:
     """Return the lines for the evidence. A probe that failed costs its own lines only, and a note says so."""
-    lines = [
-        Line("note", name, f"could not be examined: {found['failed']}")
-        for name, found in evidence.items()
-        if "failed" in found
-    ]
+    lines = []
     for judge_topic, names in JUDGES:
         pieces = [evidence[name] for name in names]
         if not any("failed" in piece for piece in pieces):
             lines += judge_topic(*pieces)
+    for name, found in evidence.items():
+        if "failed" in found:
+            action = "Solve the problems above first; without one, nothing."
+            lines.append(Line("note", name, f"could not be examined: {found['failed']}", action))
     return lines
 
 

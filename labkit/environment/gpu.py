@@ -101,7 +101,7 @@ def _without_version(driver: dict) -> list[Line]:
 def judge_gpu(torch: dict, driver: dict, platform: dict) -> list[Line]:
     """Say which GPU PyTorch sees, or for which reason it sees none."""
     if "error" in torch:
-        return [Line("note", "GPU", f"not looked at: {torch['error']}", "Solve the problem with torch first.")]
+        return [Line("note", "GPU", "not looked at: torch cannot be imported", "Solve the problems above first.")]
     if torch["cuda_available"] or torch["mps_available"]:
         names = (
             ", ".join(f"{gpu['name']} ({gpu['memory'] / 10**9:.0f} GB)" for gpu in torch.get("gpus", [])) or "Apple GPU"

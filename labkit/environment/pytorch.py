@@ -4,7 +4,7 @@ import importlib.metadata
 from pathlib import Path
 
 from labkit.environment.child import REPOSITORY, ask
-from labkit.environment.packages import INSTALL, allows
+from labkit.environment.packages import INSTALL, allows, installed
 from labkit.environment.report import Line
 
 
@@ -15,8 +15,9 @@ def probe_torch(folder: Path) -> dict:
 
 
 def probe_fit() -> dict:
-    """Return the version of torch that the installed torchvision asks for, such as "torch==2.14.1"."""
-    wanted = [text for text in importlib.metadata.requires("torchvision") or [] if text.startswith("torch")]
+    """Return the version of torch that the installed torchvision asks for, such as "torch==2.14.1", or None."""
+    required = importlib.metadata.requires("torchvision") if installed("torchvision") else None
+    wanted = [text for text in required or [] if text.startswith("torch")]
     return {"requires": wanted[0] if wanted else None}
 
 
@@ -29,7 +30,7 @@ def judge_torch(torch: dict) -> list[Line]:
         action = "Install the Microsoft Visual C++ Redistributable (x64), then start anew."
         return [Line("problem", "torch", f"installed, but Windows cannot load it: {error}", action)]
     if error:
-        action = "Look for a line on a file name below; else: pip install --force-reinstall -r requirements.txt"
+        action = "Mend what a line above says on a file name; else: pip install --force-reinstall -r requirements.txt"
         return [Line("problem", "torch", f"installed, but cannot be imported: {error}", action)]
     if "numpy_error" in torch:
         found = f"{torch['version']} does not work with the NumPy that is installed: {torch['numpy_error']}"
@@ -57,7 +58,7 @@ def judge_torchvision(torch: dict, fit: dict) -> list[Line]:
 def judge_data(torch: dict) -> list[Line]:
     """Say which data sets are on this disk, and how to get the others."""
     if "data_sets" not in torch:
-        reason = torch.get("error") or torch.get("data_sets_error")
+        reason = "torch cannot be imported" if "error" in torch else torch["data_sets_error"]
         return [Line("note", "data", f"not looked at: {reason}", "Solve the problems above first.")]
     here = [name for name, cached in torch["data_sets"].items() if cached]
     absent = [name for name, cached in torch["data_sets"].items() if not cached]
