@@ -28,6 +28,22 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.output_timeout = OUTPUT_SECONDS
 
 
+@pytest.fixture
+def run_like_the_builder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels that papermill starts in this test get the builder's environment, and do not warn on the terminal."""
+    from jupyter_client.manager import KernelManager
+
+    from labkit.course.kernel import NOT_INHERITED, kernel_environment
+
+    for name in NOT_INHERITED:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in kernel_environment(ROOT).items():
+        monkeypatch.setenv(name, value)
+    encryption = KernelManager.class_traits().get("transport_encryption")
+    if encryption is not None:
+        monkeypatch.setattr(encryption, "default_value", "auto")
+
+
 def _let_children_import_labkit() -> None:
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
