@@ -91,7 +91,8 @@ def _reason(error: Exception) -> str:
     if "corrupted" in text:
         return "what arrived does not have the right checksum"
     if isinstance(error, (URLError, TimeoutError, ConnectionError)) or "urlopen error" in text:
-        return f"there is no connection ({text})"
+        cause = re.search(r"urlopen error (?:\[Errno -?\d+\] )?([^>]+)>", text)
+        return f"there is no connection ({cause[1] if cause else text})"
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename} cannot be written ({error.strerror})"
     return text

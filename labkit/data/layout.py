@@ -44,6 +44,10 @@ def arrange(names: Collection[str], folders: Collection[str], title: str) -> tup
     names = [name for name in names if not _is_clutter(name)]
     folders = {folder for folder in folders if not _is_clutter(folder)} | _parents(names)
     pictures = [name for name in names if _extension(name) in EXTENSIONS]
+    if not pictures:
+        endings = sorted({_extension(name) for name in names})
+        found = f" (its files end in {', '.join(endings[:8])})" if endings else ""
+        raise DataError(f"{title}: there are no pictures{found}. Wanted are folders with pictures:{WANTED}")
     root = _inside_wrappers(pictures, folders)
     parts = {}
     for key, prefix in _part_folders(_children(folders, root), root, title).items():

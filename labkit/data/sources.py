@@ -172,12 +172,10 @@ def _download(name: str) -> Path:
         )
     except DownloadFailed as reason:
         named = os.environ.get("LABKIT_DATA")
-        where = f", nor in {named}, where LABKIT_DATA points" if named else ""
+        also = f" (nor in {named}, which LABKIT_DATA names)" if named else ""
         raise DataError(
-            f"{name} is not in {cache}{where}, and it could not be downloaded: {reason}. Put "
-            f"{' and '.join(archives(dataset))} into {cache / source.archive_folder} by hand (or into a folder "
-            f"{source.archive_folder or 'of your choice'} that LABKIT_DATA leads to), or use data that need no "
-            'network: "digits" or "shapes".'
+            f"{name} is not in {cache}{also}, and downloading it failed: {reason}. Put {', '.join(archives(dataset))} "
+            f'into {cache / source.archive_folder}, or use "digits" or "shapes", which need no network.'
         ) from reason
     return _local_root(name)
 

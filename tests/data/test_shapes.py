@@ -1,5 +1,6 @@
 """Drawn shapes: deterministic, balanced, a pure function of (seed, index)."""
 
+import importlib
 import subprocess
 import sys
 
@@ -29,7 +30,7 @@ def test_fewer_shapes_are_the_beginning_of_more(count: int, more: int, seed: int
 
 def test_chunks_leave_no_seam(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = shapes(60)
-    monkeypatch.setattr("labkit.data.shapes.CHUNK", 7)
+    monkeypatch.setattr(importlib.import_module("labkit.data.shapes"), "CHUNK", 7)
     assert torch.equal(shapes(60).images, whole.images)
 
 
