@@ -4,10 +4,13 @@ Modules are imported inside the commands, and only here: torch takes seconds, an
 """
 
 import contextlib
+import dataclasses
+import functools
 import json
 import os
 import sys
 import traceback
+import warnings
 from pathlib import Path
 
 import click
@@ -15,6 +18,7 @@ import click
 from labkit import __version__
 from labkit.errors import LabkitError
 
+DEBUG = os.environ.get("LABKIT_DEBUG") == "1"
 INTERRUPTED = 130  # what shells report for a program that Ctrl-C ended
 
 
@@ -74,8 +78,12 @@ def data(name: str | None, as_json: bool) -> None:
     """
     from labkit.data import summary
 
-    table = summary.sources() if name is None else summary.describe(name)
-    click.echo(json.dumps(table.rows) if as_json else str(table))
+    if name is None:
+        table = summary.list_sources()
+        click.echo(json.dumps(table.rows) if as_json else str(table))
+    else:
+        description = summary.describe(name)
+        click.echo(json.dumps(description) if as_json else summary.as_text(description))
 
 
 @labkit.command(
@@ -112,29 +120,28 @@ def build(names: tuple[str, ...], check_only: bool) -> None:
 class Train(click.Command):
     """Takes an option from every field of Config, but only when it is used: Config comes with torch."""
 
-    def get_params(self, context: click.Context) -> list[click.Parameter]:
-        """Return the options of this command: those of Config, then its own."""
+    @functools.cached_property
+    def settings(self) -> list[click.Option]:
+        """One option for each field of Config."""
         from labkit.training import Config
 
-        return [*map(_option, _fields(Config)), *super().get_params(context)]
+        return [_option(field) for field in dataclasses.fields(Config)]
+
+    def get_params(self, context: click.Context) -> list[click.Parameter]:
+        """Return the options of this command: those of Config, then its own."""
+        return [*self.settings, *super().get_params(context)]
 
 
-def _fields(config: type) -> tuple:
-    import dataclasses
-
-    return dataclasses.fields(config)
-
-
-def _option(field: object) -> click.Option:
+def _option(field: dataclasses.Field) -> click.Option:
     """Return the option for one field of Config, such as `--batch-size INTEGER`."""
     name = "--" + field.name.replace("_", "-")
-    choices = field.metadata.get("choices")
+    choices = field.metadata["choices"]
     return click.Option(
         [f"{name}/--no{name[1:]}" if field.type is bool else name, field.name],
         type=click.Choice(choices) if choices else field.type,
         default=field.default,
         show_default=field.default != "",
-        help=field.metadata["help"].capitalize() + ".",
+        help=field.metadata["help"],
     )
 
 
@@ -167,7 +174,8 @@ def train(context: click.Context, resume: Path | None, as_json: bool, **settings
     if as_json:
         click.echo(json.dumps(project.summary()))
     if project.run.status == "interrupted":
-        click.echo(f"labkit: stopped by you. To go on: labkit train --resume {project.run.folder}", err=True)
+        way_on = f" To go on: labkit train --resume {project.run.folder}" if project.run.folder else ""
+        click.echo(f"labkit: stopped by you.{way_on}", err=True)
         context.exit(INTERRUPTED)
 
 
@@ -175,6 +183,8 @@ def main() -> None:
     """Run the command line. What the user can mend is a sentence on stderr; LABKIT_DEBUG=1 shows where it came from."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # a console without some letter shows "?" for it and goes on
+    if not DEBUG:
+        warnings.showwarning = _warn
     try:
         status = labkit.main(prog_name="labkit", standalone_mode=False)
     except click.ClickException as error:
@@ -191,8 +201,12 @@ def main() -> None:
     sys.exit(status)
 
 
+def _warn(message: Warning, *_: object) -> None:
+    click.echo(f"labkit: {message}", err=True)
+
+
 def _say(sentence: str, status: int) -> int:
-    if os.environ.get("LABKIT_DEBUG") == "1":
+    if DEBUG:
         traceback.print_exc()
     click.echo(f"labkit: {sentence}", err=True)
     return status

@@ -1,6 +1,7 @@
 """The kernel that executes chapters: this very Python, the same number of threads everywhere, no GPU."""
 
 import os
+import shutil
 from pathlib import Path
 
 from ipykernel.kernelspec import RESOURCES, get_kernel_dict
@@ -48,5 +49,6 @@ def kernel_environment(root: Path) -> dict[str, str]:
     paths = [str(root), environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     environment["OMP_NUM_THREADS"] = THREADS
-    environment["CUDA_VISIBLE_DEVICES"] = ""
+    if shutil.which("nvidia-smi"):  # else there is nothing to hide, and chapter 00 would speak of a hidden GPU
+        environment["CUDA_VISIBLE_DEVICES"] = ""
     return environment

@@ -64,4 +64,4 @@ def torchvision() -> str:
 def data_sets() -> dict[str, bool]:
     """Return which data sets are on this disk."""
     sources = importlib.import_module("labkit.data.sources")
-    return {name: sources.cached(name) for name in sources.SOURCES}
+    return {name: sources.cached(name) is not None for name in sources.SOURCES}

@@ -21,12 +21,12 @@ class Line:
     action: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """All lines, and the evidence behind them as plain data. `print(report)` is text, a notebook shows a table."""
 
     lines: list[Line]
-    evidence: dict = field(default_factory=dict, repr=False)
+    evidence: dict = field(default_factory=dict)
 
     @property
     def is_ready(self) -> bool:
@@ -55,6 +55,8 @@ class Report:
                     textwrap.fill(line.action, WIDTH, initial_indent=first, subsequent_indent=rest, **UNBROKEN)
                 )
         return "\n".join([*blocks, "", MEANING, self.verdict])
+
+    __repr__ = __str__
 
     def as_json(self) -> str:
         """Return everything as one JSON object: ready, verdict, lines, evidence."""

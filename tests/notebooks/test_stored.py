@@ -1,0 +1,35 @@
+"""The notebooks in the repository are what a fresh build of their text gives, and keep the rules of the course."""
+
+from pathlib import Path
+
+import pytest
+
+from labkit.course import builder, compare, rules
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+
+
+def test_there_are_chapters_and_each_has_its_notebook_and_no_notebook_is_without_text(chapters):
+    names = {chapter.name for chapter in chapters}
+    assert {"00_start_here", "05_training_loop", "09_cifar10"} <= names
+    assert {path.stem for path in NOTEBOOKS.glob("*.ipynb")} == names
+
+
+def test_text_ids_and_metadata_are_those_of_the_source(chapter):
+    assert compare.text_difference(builder.read_stored(chapter), builder.read_source(chapter)) == ""
+
+
+def test_every_rule_is_kept(chapter):
+    assert rules.problems(builder.read_stored(chapter)) == []
+
+
+def test_papermill_shows_type_and_help_of_every_parameter(declared):
+    assert "fast" in declared
+    for parameter in declared.values():
+        assert parameter["inferred_type_name"] in ("str", "int", "float", "bool", "list", "dict")
+        assert parameter["help"]
+
+
+@pytest.mark.slow
+def test_outputs_are_those_of_a_fresh_build(chapter):
+    assert builder.check(chapter).explanation == ""
