@@ -51,6 +51,7 @@ def load(name_or_path: str | Path, seed: int = 0, limit: int | None = None) -> S
 
     An official or given test part is kept; else 20 % of the pictures, stratified by class, are the test part. It is the
     same for every `seed`. A given val part is kept; else 10 % of the rest, stratified and chosen by `seed`, are val.
+    Where there are few pictures it is more than that, about one of each class.
 
     limit: for quick trials, keep about that many pictures for train and val together, and the same share of test. Which
     ones does not depend on `seed` either; every class keeps its share, and at least one picture of each part.
@@ -60,16 +61,16 @@ def load(name_or_path: str | Path, seed: int = 0, limit: int | None = None) -> S
     """
     parts = _load_parts(name_or_path)
     if "all" in parts:
-        rest, test = parts.pop("all").split(TEST_SHARE, seed=TEST_SEED)
+        rest, test = _hold_out(parts.pop("all"), TEST_SHARE, TEST_SEED)
         parts = {"train": rest, "test": test}
     if "train" not in parts:
         raise DataError(f"{name_or_path}: there is a folder for {' and '.join(parts)}, but none called train.")
     if "test" not in parts:
-        parts["train"], parts["test"] = parts["train"].split(TEST_SHARE, seed=TEST_SEED)
+        parts["train"], parts["test"] = _hold_out(parts["train"], TEST_SHARE, TEST_SEED)
     if limit is not None:
         parts = _limited(parts, limit)
     if "val" not in parts:
-        parts["train"], parts["val"] = parts["train"].split(VAL_SHARE, seed=seed)
+        parts["train"], parts["val"] = _hold_out(parts["train"], VAL_SHARE, seed)
     return Splits(**parts)
 
 
@@ -85,6 +86,12 @@ def _load_parts(name_or_path: str | Path) -> dict[str, ImageSet]:
         f"There are no data called {name!r}, neither by that name nor as a path here.{guess} "
         f"Names are {', '.join(NAMES)}; the path of a folder or .tar of pictures is good as well."
     )
+
+
+def _hold_out(images: ImageSet, share: float, seed: int) -> tuple[ImageSet, ImageSet]:
+    """Split as ImageSet.split does, with a share large enough for about one picture of each class, but at most half."""
+    one_of_each = len(images.classes) / len(images)
+    return images.split(min(max(share, one_of_each), 0.5), seed=seed)
 
 
 def _limited(parts: dict[str, ImageSet], limit: int) -> dict[str, ImageSet]:

@@ -126,6 +126,16 @@ def test_pictures_are_turned_upright(orientation: int, form: str) -> None:
     assert numpy.array_equal(pixels, numpy.asarray(upright))
 
 
+def test_a_large_photograph_taken_upright_is_turned_too() -> None:
+    """A camera held upright stores the picture lying on its side: what is at its left belongs at the top."""
+    lying = Image.new("RGB", (900, 600), "blue")
+    lying.paste("red", (0, 0, 450, 600))
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    pixels, _ = decode(saved(lying, "JPEG", exif=exif, quality=95), (16, 16))
+    assert (pixels[:7, :, 0] > 240).all() and (pixels[9:, :, 2] > 240).all()
+
+
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(width=st.integers(1, 90), height=st.integers(1, 90), wanted=st.tuples(st.integers(1, 40), st.integers(1, 40)))
 def test_every_picture_gets_the_wanted_size(width: int, height: int, wanted: tuple[int, int]) -> None:

@@ -46,6 +46,18 @@ def test_without_a_test_part_a_fifth_is_test_and_a_tenth_of_the_rest_is_val(offe
     assert all_numbers(parts) == list(range(150))
 
 
+def test_a_handful_of_pictures_is_enough(offer) -> None:
+    offer({"all": numbered([4, 4])})
+    parts = load("offered")
+    assert [part.counts().tolist() for part in (parts.train, parts.val, parts.test)] == [[2, 2], [1, 1], [1, 1]]
+
+
+def test_too_few_pictures_are_refused(offer) -> None:
+    offer({"all": numbered([1, 1])})
+    with pytest.raises(DataError, match="leaves nothing to hold out"):
+        load("offered")
+
+
 def test_the_seed_changes_val_and_never_test(offer) -> None:
     offer({"all": numbered([60, 60])})
     first, second = load("offered", seed=1), load("offered", seed=2)
@@ -91,11 +103,7 @@ def test_a_limit_keeps_a_share_of_every_class_in_every_part(counts: list[int], s
     limit = max(2 * len(counts), round(share * sum(counts)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(splits.NAMES, "offered", lambda: dict(whole))
-        try:
-            parts = load("offered", seed=seed, limit=limit)
-        except DataError as error:  # with a handful of pictures a class, a tenth rounds to nothing
-            assert "leaves nothing to hold out" in str(error) and limit < 10 * len(counts)
-            return
+        parts = load("offered", seed=seed, limit=limit)
         other = load("offered", seed=seed + 1, limit=limit)
     kept = sorted(numbers(parts.train) + numbers(parts.val))
     assert kept == sorted(numbers(other.train) + numbers(other.val)) and len(set(kept)) == len(kept)
