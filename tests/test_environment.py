@@ -279,6 +279,17 @@ def test_a_kernel_of_another_python_is_a_problem():
     assert lines[0].mark == "problem" and "/usr/bin/python3" in lines[0].found
 
 
+def test_a_kernel_that_somebody_registered_before_is_noticed(tmp_path, monkeypatch, bare_python):
+    registered = tmp_path / "kernels" / "python3" / "kernel.json"
+    registered.parent.mkdir(parents=True)
+    argv = [str(bare_python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    registered.write_text(json.dumps({"argv": argv, "display_name": "old", "language": "python"}), encoding="utf-8")
+    assert jupyter.judge_kernel(jupyter.probe_kernel(tmp_path))[0].mark == "ok"
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    line = jupyter.judge_kernel(jupyter.probe_kernel(tmp_path))[0]
+    assert line.mark == "problem" and str(bare_python) in line.found
+
+
 def test_a_kernel_that_does_not_find_labkit_is_a_problem():
     kernel = {"python": sys.executable, "here": sys.executable, "error": "No module named 'labkit'"}
     assert jupyter.judge_kernel(kernel)[1].mark == "problem"

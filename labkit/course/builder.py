@@ -1,6 +1,5 @@
 """Build the chapters: read the text, execute it as a notebook, store it if anything changed."""
 
-import asyncio
 import hashlib
 import os
 import re
@@ -112,7 +111,7 @@ def execute(chapter: Chapter) -> NotebookNode:
     )
     try:
         # What child processes print is captured by the kernel; without DEVNULL it would appear on the terminal as well.
-        asyncio.run(client.async_execute(env=kernel_environment(root), stdout=subprocess.DEVNULL))
+        client.execute(env=kernel_environment(root), stdout=subprocess.DEVNULL)
     except CellExecutionError:
         raise LabkitError(_failure(chapter, notebook)) from None
     except CellTimeoutError:
