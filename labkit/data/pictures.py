@@ -50,21 +50,28 @@ def folder(path: str | Path, size: int | tuple[int, int] | None = None) -> dict[
         warnings.simplefilter("ignore")  # what Pillow has to say about odd files is said in the notes
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         pixels, skipped = _read(files, parts, size or _default_size(files, parts), path)
-    numbers = {label: number for number, label in enumerate(classes)}
-    sets = {}
-    for key, part in parts.items():
-        rows = _readable_rows(part, skipped, f"{path}, {key} part")
-        sets[key] = ImageSet(
-            images=torch.from_numpy(_compact(pixels[key], rows)),
-            labels=torch.tensor([numbers[part.labels[row]] for row in rows]),
-            classes=classes,
-            source=f"{path.name} ({key})",
-            notes=tuple(f"left out {name}: {skipped[name]}" for name in part.names if name in skipped)
-            + tuple(sorted(part.notes)),
-        )
+    sets = {key: _image_set(part, pixels[key], skipped, classes, f"{path.name} ({key})") for key, part in parts.items()}
     if skipped:
         warnings.warn(f"{path}: {_some_of(skipped)}. ImageSet.notes has them all.", DataWarning, stacklevel=2)
     return sets
+
+
+def _image_set(
+    part: Part, pixels: numpy.ndarray, skipped: dict[str, str], classes: tuple[str, ...], source: str
+) -> ImageSet:
+    """Make an ImageSet of the pictures of one part that could be read, with notes on the others."""
+    rows = _readable_rows(part, skipped, source)
+    numbers = {label: number for number, label in enumerate(classes)}
+    return ImageSet(
+        images=torch.from_numpy(_compact(pixels, rows)),
+        labels=torch.tensor([numbers[part.labels[row]] for row in rows]),
+        classes=classes,
+        source=source,
+        notes=(
+            *(f"left out {name}: {skipped[name]}" for name in part.names if name in skipped),
+            *sorted(part.notes),
+        ),
+    )
 
 
 def _open(path: Path) -> Directory | TarArchive:
