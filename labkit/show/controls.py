@@ -84,18 +84,17 @@ def _slider(name: str, values: Sequence[Any]) -> ipywidgets.SelectionSlider:
 
 
 def answers_control(image_set: ImageSet, predictions: Predictions, count: int = 12) -> Control:
-    """Return a control that walks through the surest wrong answers: picture and probabilities, one at a time.
+    """Return a control that walks through the hardest pictures, one at a time, with the probability of each class.
 
-    Raises ConfigError when there is no wrong answer to show.
+    The hardest picture is the one to whose true class the model gives the lowest probability.
     """
-    indices = [int(index) for index in predictions.mistakes(count)]
-    if not indices:
-        raise ConfigError("There is no mistake to walk through: every answer is right.")
+    of_the_truth = predictions.probabilities.gather(1, predictions.targets[:, None]).flatten()
+    hardest = of_the_truth.argsort(stable=True)[:count].tolist()
 
-    def draw(mistake: int) -> Picture:
-        return answer(image_set, predictions, indices[mistake - 1])
+    def draw(hardest_number: int) -> Picture:
+        return answer(image_set, predictions, hardest[hardest_number - 1])
 
-    return Control(draw, mistake=range(1, len(indices) + 1))
+    return Control(draw, hardest_number=range(1, len(hardest) + 1))
 
 
 def schedule_control(pictures: int, learning_rate: float) -> Control:

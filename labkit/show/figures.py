@@ -210,10 +210,8 @@ def _confusion_summary(matrix: torch.Tensor, data: list[dict]) -> str:
     if not wrong:
         return f"{summary}."
     worst = max(wrong, key=lambda cell: cell["count"])
-    return (
-        f"{summary}; the most frequent mistake is {worst['truth']} taken for {worst['predicted']} "
-        f"({worst['count']} times)."
-    )
+    often = "once" if worst["count"] == 1 else f"{worst['count']} times"
+    return f"{summary}; the most frequent mistake is {worst['truth']} taken for {worst['predicted']} ({often})."
 
 
 def _number(value: float) -> str:

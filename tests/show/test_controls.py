@@ -67,18 +67,18 @@ def test_a_control_leaves_sliders_and_a_static_picture(control):
         InteractiveShell.clear_instance()
 
 
-def test_the_answers_control_walks_through_the_surest_mistakes(pictures, predictions):
+def test_the_answers_control_begins_with_the_hardest_picture(pictures, predictions):
     image_set = pictures()
-    control = show.answers_control(image_set, predictions(image_set))
-    assert control.picture.summary.startswith("Picture 8 is grey")
-    assert control.set(mistake=2).summary.startswith("Picture 4 is dark")
+    control = show.answers_control(image_set, predictions(image_set), count=3)
+    assert control.picture.summary.startswith("Picture 8 is grey; the model says bright")
+    assert control.set(hardest_number=2).summary.startswith("Picture 4 is dark; the model says bright")
+    assert "the model says bright" in control.set(hardest_number=3).summary  # a right answer: picture 0
 
 
-def test_the_answers_control_without_mistakes_says_so(pictures):
+def test_the_answers_control_has_something_to_show_when_all_is_right(pictures):
     image_set = pictures()
     right = Predictions(torch.nn.functional.one_hot(image_set.labels, 3).float(), image_set.labels, image_set.classes)
-    with pytest.raises(ConfigError, match="every answer is right"):
-        show.answers_control(image_set, right)
+    assert len(show.answers_control(image_set, right, count=100)._sliders["hardest_number"].options) == 9
 
 
 def test_the_schedule_control_counts_updates_from_pictures_batches_and_epochs():

@@ -125,6 +125,10 @@ def test_confusion_lists_its_cells_and_the_most_frequent_mistake():
     assert written == {"9", "1", "8", "2", "10"}
 
 
+def test_confusion_counts_a_single_mistake():
+    assert show.confusion(torch.tensor([[5, 1], [0, 5]]), ["a", "b"]).summary.endswith("a taken for b (once).")
+
+
 def test_confusion_without_a_mistake_and_with_an_absent_class():
     assert show.confusion(torch.diag(torch.tensor([5, 0])), ["a", "b"]).summary == "5 of 5 are right."
 
