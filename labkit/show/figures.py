@@ -104,7 +104,7 @@ def comparison(
         raise DataError(f"Lines can be compared when they have equally many points; here: {found}.")
     positions = list(x) if x is not None else list(range(1, lengths.pop() + 1))
     with course_style():
-        figure = new_figure(7.5, 3.6)
+        figure = new_figure(7.5, 3.9)
         panel = figure.subplots()
         for place, (name, values) in enumerate(lines.items()):
             panel.plot(positions, values, **line_style(place, len(positions)), label=name)
@@ -115,7 +115,9 @@ def comparison(
             panel.set_xscale("log")
         if log_y:
             panel.set_yscale("log")
-        panel.legend()
+        if all(isinstance(position, int) for position in positions):
+            panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+        figure.legend(loc="outside lower center", ncols=3)  # beside the lines, wherever they run
     data = [
         {"line": name, "x": position, "y": float(value)}
         for name, values in lines.items()
