@@ -183,6 +183,11 @@ import time
 print(f"took {time.time()} s")
 
 # %%
+from labkit.table import Table
+
+Table([{"epoch": 1}])  # text and HTML
+
+# %%
 import ipywidgets
 
 ipywidgets.IntSlider(value=3)
@@ -196,7 +201,7 @@ def test_a_chapter_is_built_stored_and_found_unchanged(course):
     notebook = builder.read_stored(chapter)
     assert notebook.metadata.title == "A small chapter" and "version" not in notebook.metadata.language_info
     assert output_of(notebook, 2) == "3 0.5\n"
-    assert output_of(notebook, 4) == "from a child process\n<object object at 0x...> 2\n"
+    assert output_of(notebook, 4) == "from a child process\n<object object at 0x...> 1\n"
     assert notebook.cells[4].metadata == {"claims": ["C012"]}
     assert b"\r" not in before and b"model_id" not in before and str(ROOT).encode() not in before
     assert [cell.id for cell in notebook.cells] == [cell.id for cell in builder.read_source(chapter).cells]
@@ -412,7 +417,7 @@ def run_nbval(folder: Path, *options: str) -> subprocess.CompletedProcess:
 def test_nbval_accepts_what_the_builder_stored(course, tmp_path):
     builder.build(course(VARIED))
     finished = run_nbval(tmp_path)
-    assert finished.returncode == 0 and "6 passed" in finished.stdout, finished.stdout
+    assert finished.returncode == 0 and "7 passed" in finished.stdout, finished.stdout
 
 
 def test_nbval_finds_a_wrong_output_and_needs_the_sanitizer_for_addresses(course, tmp_path):

@@ -55,22 +55,24 @@ def is_ignored(cell: NotebookNode) -> bool:
 
 
 def _compared(cell: NotebookNode) -> list[str]:
-    """Return what is compared of a cell: one text for each stream and each kind of data, in order."""
+    """Return what is compared of a cell, in order: a text for each stream and each kind of data, as files sort them."""
     texts = []
     for output in cell.outputs:
         if output.output_type == "stream":
             if output.name != "stderr":
                 texts.append(output.text)
         else:
-            texts += [f"{kind}:\n{data}" for kind, data in output.get("data", {}).items() if "image/" not in kind]
+            texts += [
+                f"{kind}:\n{data}" for kind, data in sorted(output.get("data", {}).items()) if "image/" not in kind
+            ]
     return texts
 
 
 def _without_numbers(cell: NotebookNode) -> list[str]:
-    texts = _compared(cell) + [
-        output.data[kind] for output in cell.outputs for kind in output.get("data", {}) if "image/" in kind
+    pictures = [
+        data for output in cell.outputs for kind, data in sorted(output.get("data", {}).items()) if "image/" in kind
     ]
-    return [NUMBER.sub("0", text) for text in texts]
+    return [NUMBER.sub("0", text) for text in _compared(cell)] + pictures
 
 
 def _called(number: int, cell: NotebookNode) -> str:
