@@ -34,7 +34,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from labkit import data as pictures
-from labkit import models, show, training
+from labkit import devices, models, show, training
 from labkit.course import parameters
 
 chosen = parameters(globals())
@@ -55,7 +55,8 @@ path = next((str(place) for place in places if place.exists()), data)
 settings = {name: value for name, value in chosen.items() if name != "fast"}
 writing = data in ("digits", "mnist")  # a mirrored letter or digit is another one
 config = training.Config.from_parameters(settings | {"data": path, "flip": not writing, "clip_norm": 1.0})
-print(f"{config.model}, {config.epochs} epochs, batches of {config.batch_size}, rate {config.learning_rate}")
+devices.choose(config.device)  # is it there?
+print(f"{config.model}: epochs {config.epochs}, batch size {config.batch_size}, rate {config.learning_rate}")
 
 # %% [markdown]
 # ## 2 · Look at the data
