@@ -1,0 +1,151 @@
+"""The training loop: epochs of updates, a validation after each, and checkpoints that a resume can start from."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch.nn as nn
+
+from labkit import randomness
+from labkit.data.borrowed import as_loader
+from labkit.errors import ConfigError
+from labkit.training import checkpoint
+from labkit.training.config import Config
+from labkit.training.interrupts import StopRequest
+from labkit.training.metrics import evaluate
+from labkit.training.nonfinite import stop_if_not_finite
+from labkit.training.progress import Progress
+from labkit.training.state import Training
+from labkit.training.step import LossFunction, update, windows
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of a run. history: one dict an epoch; status: "finished", "stopped early" or "interrupted"."""
+
+    config: Config
+    status: str
+    history: list[dict]
+    best: dict | None  # epoch, val_loss, val_accuracy
+    updates: int
+    folder: Path | None
+
+    def __repr__(self) -> str:
+        best = f", best in epoch {self.best['epoch']}: {self.best['val_accuracy']:.2%}" if self.best else ""
+        where = f", in {self.folder}" if self.folder else ""
+        return f"Run({self.status} after {len(self.history)} epochs, {self.updates} updates{best}{where})"
+
+
+def fit(model: nn.Module, train_loader, val_loader, config: Config, loss_fn: LossFunction | None = None) -> Run:
+    """Train a model in place as `config` says, and return what came of it.
+
+    train_loader, val_loader: labkit Loaders or torch DataLoaders; val_loader may be None. loss_fn(outputs, targets):
+    the mean loss of a batch; cross-entropy when left out. The first Ctrl-C, kernel interrupt or SIGTERM ends the step
+    in hand, saves and returns; a second one interrupts as usual. With `patience`, the best weights are put back at
+    the end. Raises ConfigError, DataError or DeviceError before anything runs; NonFiniteError when a loss or gradient
+    is not finite; CheckpointError when the run's folder cannot be written.
+    """
+    training = Training(model, _checked(train_loader, val_loader, config), config, loss_fn)
+    randomness.seed_everything(config.seed)
+    training.open_record()
+    return _train(training, val_loader)
+
+
+def resume(model: nn.Module, train_loader, val_loader, folder: Path | str, loss_fn: LossFunction | None = None) -> Run:
+    """Go on with the run in `folder` from its last checkpoint, as if it had never been cut.
+
+    Give the same kind of model (its weights are replaced), the same loaders and the same loss as to `fit`; the
+    settings come from the checkpoint. Raises CheckpointError when model or data are not those of the run.
+    """
+    folder = Path(folder)
+    state = checkpoint.load(folder / "last.pt")
+    config = Config.from_parameters(state["config"])
+    training = Training(model, _checked(train_loader, val_loader, config), config, loss_fn)
+    training.load_state_dict(state, folder)
+    return _train(training, val_loader)
+
+
+def _checked(train_loader, val_loader, config: Config):
+    if val_loader is None and (config.patience or config.schedule == "plateau"):
+        raise ConfigError(
+            "patience and schedule='plateau' watch the validation loss: give a val_loader, or turn them off."
+        )
+    return as_loader(train_loader)
+
+
+def _train(training: Training, val_loader) -> Run:
+    config, progress = training.config, Progress(training.config.epochs, training.updates_per_epoch)
+    with _record_closed(training), StopRequest() as stop:
+        while not training.done and not stop.requested:
+            started = time.perf_counter()
+            _train_epoch(training, progress, stop)
+            metrics = None
+            if val_loader is not None and not stop.requested:
+                metrics = evaluate(training.model, stop.until(val_loader), training.evaluation_loss_fn)
+            if not stop.requested:  # a validation cut short says nothing: a resume repeats it
+                row = training.end_epoch(metrics, time.perf_counter() - started)
+                progress.row(row, best=training.bad_epochs == 0)
+            training.save()
+
+        if not training.done:
+            status, where = "interrupted", training.record.folder if training.record else "memory only"
+            progress.say(f"Stopped after update {training.updates}, as asked. Saved: {where}.")
+        else:
+            status = "stopped early" if training.epoch < config.epochs else "finished"
+            if config.patience:
+                training.restore_best()
+        run = _run(training, status)
+        if training.record:
+            training.record.finish({"status": status, "updates": run.updates, "best": run.best})
+        return run
+
+
+def _train_epoch(training: Training, progress: Progress, stop: StopRequest) -> None:
+    """Make the updates that the epoch still lacks, until its end or until a stop is requested."""
+    config = training.config
+    training.model.train()  # in every epoch: the evaluation before it switched to evaluation mode
+    batches = training.loader.at(training.epoch, training.batch)
+    for window in windows(batches, config.accumulate):
+        window = [(inputs.to(training.device), targets.to(training.device)) for inputs, targets in window]
+        training.schedule.set_rate(training.optimizer)
+        outcome = update(
+            training.model,
+            window,
+            training.loss_fn,
+            training.optimizer,
+            training.scaler,
+            training.precision,
+            config.clip_norm,
+        )
+        training.schedule.advance(outcome.stepped)
+        training.totals.add(outcome)
+        training.batch += len(window)
+        training.updates += 1
+        if training.updates % config.log_every == 0:
+            stop_if_not_finite(training)
+            progress.line(training.epoch + 1, training.totals.updates, training.totals.means()["train_loss"])
+        if config.save_every and training.updates % config.save_every == 0:
+            stop_if_not_finite(training)
+            training.save()
+        if stop.requested:
+            break
+    stop_if_not_finite(training)
+
+
+def _run(training: Training, status: str) -> Run:
+    best = training.best and {key: training.best[key] for key in ("epoch", "val_loss", "val_accuracy")}
+    folder = training.record.folder if training.record else None
+    return Run(training.config, status, training.history, best, training.updates, folder)
+
+
+@contextmanager
+def _record_closed(training: Training) -> Iterator[None]:
+    """Write into the record why a run ended when it was an error, and let the error go on."""
+    try:
+        yield
+    except BaseException as error:
+        if training.record:
+            training.record.fail(error)
+        raise

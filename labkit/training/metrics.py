@@ -1,0 +1,131 @@
+"""Measure a model: sums over all samples divided by their count, never means of batch means."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch import Tensor
+
+from labkit.errors import DataError
+from labkit.table import Table
+from labkit.training.step import Batch, LossFunction, count_correct, exact_dtype
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The mean loss over `count` samples, and how many of them were classified right."""
+
+    loss: float
+    accuracy: float
+    correct: int
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What a model says about every sample of a loader, in its order.
+
+    logits: float32 (N, K) on the CPU; targets: int64 (N,); classes: K names, numbers where nobody named them.
+    """
+
+    logits: Tensor
+    targets: Tensor
+    classes: tuple[str, ...]
+
+    @cached_property
+    def labels(self) -> Tensor:
+        """The predicted class of each sample: int64 (N,)."""
+        return self.logits.argmax(dim=1)
+
+    @cached_property
+    def probabilities(self) -> Tensor:
+        """The softmax of the logits: float32 (N, K); rows sum to 1."""
+        return self.logits.softmax(dim=1)
+
+    @property
+    def accuracy(self) -> float:
+        """The share of samples classified right."""
+        return int((self.labels == self.targets).sum()) / len(self.targets)
+
+    def confusion(self) -> Tensor:
+        """Return how often class i (row) was called class j (column): int64 (K, K)."""
+        classes = len(self.classes)
+        return torch.bincount(self.targets * classes + self.labels, minlength=classes**2).reshape(classes, classes)
+
+    def per_class(self) -> Table:
+        """Return count, precision and recall of each class; a class that was never predicted has no precision."""
+        matrix = self.confusion()
+        rows = []
+        for label, name in enumerate(self.classes):
+            right, truly, called = int(matrix[label, label]), int(matrix[label].sum()), int(matrix[:, label].sum())
+            rows.append(
+                {
+                    "class": name,
+                    "pictures": truly,
+                    "precision": round(right / called, 4) if called else float("nan"),
+                    "recall": round(right / truly, 4) if truly else float("nan"),
+                }
+            )
+        return Table(rows, f"Accuracy {self.accuracy:.2%} on {len(self.targets):,} pictures")
+
+    def mistakes(self, count: int = 12) -> Tensor:
+        """Return the indices of the wrong answers that the model was surest of, the surest first: int64, at most count."""
+        wrong = torch.nonzero(self.labels != self.targets).flatten()
+        confidence = self.probabilities[wrong, self.labels[wrong]]
+        return wrong[confidence.argsort(descending=True, stable=True)][:count]
+
+
+def evaluate(model: nn.Module, loader: Iterable[Batch], loss_fn: LossFunction = F.cross_entropy) -> Metrics:
+    """Return the metrics of a model over everything a loader gives; the model keeps its mode and gets no gradient.
+
+    loss_fn: gives the mean loss of a batch. Raises DataError if the loader gives nothing.
+    """
+    device = device_of(model)
+    totals, count = torch.zeros(2, dtype=exact_dtype(device), device=device), 0
+    with evaluation(model):
+        for inputs, targets in loader:
+            inputs, targets = inputs.to(device), targets.to(device)
+            outputs = model(inputs)
+            totals += torch.stack([loss_fn(outputs, targets) * len(targets), count_correct(outputs, targets)])
+            count += len(targets)
+    if count == 0:
+        raise DataError("evaluate: the loader gave no batch, so there is nothing to measure.")
+    loss_sum, correct = totals.tolist()  # the only moment at which the device is waited for
+    return Metrics(loss_sum / count, correct / count, int(correct), count)
+
+
+def predict(model: nn.Module, loader: Iterable[Batch]) -> Predictions:
+    """Return the model's logits and the targets for everything a loader gives, on the CPU."""
+    device = device_of(model)
+    logits, answers = [], []
+    with evaluation(model):
+        for inputs, targets in loader:
+            logits.append(model(inputs.to(device)).float().cpu())
+            answers.append(targets.cpu())
+    if not logits:
+        raise DataError("predict: the loader gave no batch, so there is nothing to predict.")
+    outputs = torch.cat(logits)
+    classes = getattr(loader, "classes", ()) or tuple(str(label) for label in range(outputs.shape[1]))
+    return Predictions(outputs, torch.cat(answers), classes)
+
+
+@contextmanager
+def evaluation(model: nn.Module) -> Iterator[None]:
+    """Run a block with every layer in evaluation mode and no graph recorded, then put each layer's mode back."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Return the device of the model's first parameter; the CPU for a model without any."""
+    return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))

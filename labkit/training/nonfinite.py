@@ -1,0 +1,47 @@
+"""Say where a loss or gradient stopped being finite, and what was seen there."""
+
+import torch
+
+from labkit.data.loading import Loader
+from labkit.errors import NonFiniteError
+from labkit.training import checkpoint
+from labkit.training.state import Training, load_weights
+
+
+def stop_if_not_finite(training: Training) -> None:
+    """Raise NonFiniteError if an update of this epoch was skipped because its loss or gradient was not finite.
+
+    The weights were not touched by it, but the running statistics of a batch normalisation were, so the model goes
+    back to its last checkpoint. With float16 a skipped update is part of the method: the scale is halved and training
+    goes on; only a scale below 1 shows that no scale would help. Waits for the device.
+    """
+    first = int(training.totals.first_skipped)
+    if first < 0 or (training.scaler.is_enabled() and training.scaler.get_scale() >= 1):
+        return
+    size = training.config.accumulate
+    batch = first * size
+    kept = "The weights are those from before it."
+    if training.record:
+        load_weights(
+            training.model, checkpoint.load(training.record.folder / "last.pt")["model"], training.record.folder
+        )
+        kept = f"The model holds the weights of the last checkpoint in {training.record.folder}."
+    raise NonFiniteError(
+        f"The loss or a gradient became NaN or infinite in epoch {training.epoch + 1}, update {first + 1} "
+        f"(batch {batch + 1}{f' to {batch + size}' if size > 1 else ''}), and training stopped. {kept} "
+        f"{_cause(training, batch, size)}"
+    )
+
+
+def _cause(training: Training, batch: int, size: int) -> str:
+    """Look at the batches in question once more, where the loader can give them again."""
+    if isinstance(training.loader, Loader):
+        for (inputs, _), _ in zip(training.loader.at(training.epoch, batch), range(size), strict=False):
+            bad = int((~torch.isfinite(inputs)).sum())
+            if bad:
+                return f"The inputs of that batch hold {bad} values that are NaN or infinite: clean the data."
+        return (
+            "The inputs of that batch are finite, so the numbers grew in the model or the loss: try a lower "
+            "learning_rate or clip_norm=1.0, and look for log, division or square root of 0."
+        )
+    return "Look at the inputs of that batch first, then try a lower learning_rate or clip_norm=1.0."

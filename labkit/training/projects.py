@@ -1,0 +1,111 @@
+"""From a Config to a tested model in one call: what `labkit train` and the project notebook do."""
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch.nn as nn
+
+from labkit import data, devices, models
+from labkit.errors import CheckpointError
+from labkit.training import checkpoint
+from labkit.training.config import Config
+from labkit.training.fit import Run, fit, resume
+from labkit.training.metrics import Predictions, predict
+from labkit.training.record import Record
+
+
+@dataclass(frozen=True)
+class Project:
+    """A finished project: the pictures in three parts, the loaders, the model, the run, and the test predictions."""
+
+    config: Config
+    splits: data.Splits
+    train_loader: data.Loader
+    val_loader: data.Loader
+    test_loader: data.Loader
+    model: nn.Module
+    run: Run
+    test: Predictions
+    seconds: float
+
+    @property
+    def parameters(self) -> int:
+        """The number of parameters of the model."""
+        return models.parameter_count(self.model)
+
+    def summary(self) -> dict:
+        """Return the result as plain data: test accuracy, seconds, epochs, parameters, run folder."""
+        return {
+            "test_accuracy": round(self.test.accuracy, 6),
+            "seconds": round(self.seconds, 3),
+            "epochs": len(self.run.history),
+            "parameters": self.parameters,
+            "run_dir": str(self.run.folder) if self.run.folder else None,
+            "status": self.run.status,
+        }
+
+
+def project(config: Config, splits: data.Splits | None = None) -> Project:
+    """Load the data, build the model, train it, and test it once on pictures that nothing was chosen by.
+
+    splits: the pictures, if they are loaded already; else `config.data` says what to load.
+    """
+    return _project(config, splits, run_folder=None)
+
+
+def resume_project(folder: Path | str, splits: data.Splits | None = None) -> Project:
+    """Go on with the project whose run is in `folder`, and test it when it is finished.
+
+    Raises CheckpointError when there is no checkpoint there, or the data have changed since.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise CheckpointError(f"There is no run folder {folder}. Give the folder that holds run.json and last.pt.")
+    config = Config.from_parameters(checkpoint.load(folder / "last.pt")["config"])
+    return _project(config, splits, folder)
+
+
+def _project(config: Config, splits: data.Splits | None, run_folder: Path | None) -> Project:
+    started = time.perf_counter()
+    device = devices.choose(config.device)
+    splits = data.load(config.data, seed=config.seed) if splits is None else splits
+    train_loader, val_loader, test_loader = loaders(config, splits)
+    classes = len(splits.train.classes)
+    model = models.build(config.model, splits.train.image_shape, classes, config.seed, config.dropout).to(device)
+    if run_folder is None:
+        run = fit(model, train_loader, val_loader, config)
+    else:
+        run = resume(model, train_loader, val_loader, run_folder)
+    test = predict(model, test_loader)
+    finished = Project(
+        config, splits, train_loader, val_loader, test_loader, model, run, test, time.perf_counter() - started
+    )
+    if run.folder:
+        Record(run.folder).finish(finished.summary())
+    return finished
+
+
+def loaders(config: Config, splits: data.Splits) -> tuple[data.Loader, data.Loader, data.Loader]:
+    """Return the loaders of the training, validation and test part.
+
+    Only training pictures are shuffled and augmented, and all parts are normalised with the statistics of training.
+    """
+    device = devices.choose(config.device)
+    train_loader = data.loader(
+        splits.train,
+        config.batch_size,
+        device=device,
+        seed=config.seed,
+        shuffle=True,
+        flip=config.flip,
+        shift=config.shift,
+        cutout=config.cutout,
+        num_workers=config.num_workers,
+    )
+    val_loader, test_loader = (
+        data.loader(part, batch_size=512, device=device, statistics=train_loader.statistics)
+        for part in (splits.val, splits.test)
+    )
+    return train_loader, val_loader, test_loader

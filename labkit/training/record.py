@@ -1,0 +1,151 @@
+"""The record of a run: a folder that tells later what was done, on what, with which result. Nothing is overwritten."""
+
+import json
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy
+import torch
+from torch.utils.tensorboard import SummaryWriter
+
+import labkit
+from labkit.errors import CheckpointError
+from labkit.training import checkpoint
+from labkit.training.config import Config
+
+
+class Record:
+    """Writes a run's folder: run.json, history.jsonl (a line an epoch), result.json, TensorBoard events."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._events: SummaryWriter | None = None
+
+    @classmethod
+    def create(cls, config: Config, facts: dict) -> "Record":
+        """Make the folder of a new run and write what is known before it starts.
+
+        Raises CheckpointError when the folder exists already or cannot be written.
+        """
+        base = Path(config.run_dir).expanduser()
+        try:
+            base.mkdir(parents=True, exist_ok=True)
+            folder = _new_folder(base, config)
+            record = cls(folder)
+            record._write("run.json", {"config": config.to_dict()} | facts | _surroundings())
+        except FileExistsError as error:
+            raise CheckpointError(
+                f"A run named {config.name!r} exists in {base} and is not overwritten. "
+                "Choose another name, or resume that run."
+            ) from error
+        except OSError as error:
+            raise CheckpointError(
+                f"The run folder in {base} cannot be written: {error.strerror or error}. Choose another run_dir."
+            ) from error
+        return record
+
+    @classmethod
+    def reopen(cls, folder: Path, history: list[dict]) -> "Record":
+        """Open the folder of a run that goes on, with its history set back to that of the checkpoint."""
+        record = cls(folder)
+        lines = "".join(json.dumps(row) + "\n" for row in history)
+        checkpoint.write_durably(folder / "history.jsonl", lines.encode("utf-8"))
+        return record
+
+    def add_epoch(self, row: dict) -> None:
+        """Append one row to the history, and draw it in TensorBoard. Raises CheckpointError if the disk refuses."""
+        with _sentence(self.folder):
+            with open(self.folder / "history.jsonl", "a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+            if self._events is None:
+                self._events = SummaryWriter(str(self.folder), purge_step=row["epoch"])
+            for name, value in row.items():
+                if name != "epoch" and value is not None:
+                    self._events.add_scalar(name, value, row["epoch"])
+
+    def finish(self, result: dict) -> None:
+        """Write result.json, or add to it, and close the TensorBoard file. Raises CheckpointError if the disk refuses."""
+        path = self.folder / "result.json"
+        with _sentence(self.folder):
+            known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+            self._write("result.json", known | result)
+            self._close_events()
+
+    def fail(self, error: BaseException) -> None:
+        """Note why a run broke off. Says nothing if even that cannot be written: the error itself comes next."""
+        with suppress(OSError):
+            self._write("result.json", {"status": "failed", "error": f"{type(error).__name__}: {error}"})
+            self._close_events()
+
+    def _close_events(self) -> None:
+        if self._events is not None:
+            self._events.close()
+            self._events = None
+
+    def _write(self, name: str, content: dict) -> None:
+        text = json.dumps(content, indent=2) + "\n"
+        checkpoint.write_durably(self.folder / name, text.encode("utf-8"))
+
+
+def _new_folder(base: Path, config: Config) -> Path:
+    """Make the run's folder: under its given name, or under the first free one made from what it does and when."""
+    if config.name:
+        folder = base / config.name
+        folder.mkdir()
+        return folder
+    data = Path(config.data).name.split(".")[0]
+    stem = f"{data}-{config.model}-seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
+    for number in range(1, 1000):
+        folder = base / (stem if number == 1 else f"{stem}-{number}")
+        try:
+            folder.mkdir()
+            return folder
+        except FileExistsError:
+            continue
+    raise FileExistsError(str(base / stem))
+
+
+def _surroundings() -> dict:
+    """Return when, where and with what a run was made."""
+    return {
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "command": sys.argv,
+        "git": _git(),
+        "versions": {
+            "labkit": labkit.__version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": numpy.__version__,
+        },
+        "machine": platform.platform(),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _git() -> dict | None:
+    """Return the commit of the current folder and whether files differ from it; None outside a repository."""
+    try:
+        commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True)
+        changes = subprocess.run(
+            ["git", "status", "--porcelain"], capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return {"commit": commit.stdout.strip(), "uncommitted_changes": bool(changes.stdout.strip())}
+
+
+@contextmanager
+def _sentence(folder: Path) -> Iterator[None]:
+    """Turn an error of the disk into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(
+            f"The record in {folder} cannot be written: {error.strerror or error}. The checkpoints there are unharmed: "
+            "make room, then resume the run."
+        ) from error

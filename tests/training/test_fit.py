@@ -1,0 +1,200 @@
+import importlib
+import json
+import signal
+
+import pytest
+import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from labkit.data.loading import loader
+from labkit.errors import CheckpointError, ConfigError, DataError, DeviceError, NonFiniteError
+from labkit.training import Config, evaluate, fit
+from tests.training.helpers import small_loaders, small_model, stripes
+
+CONFIG = Config(epochs=3, batch_size=8, device="cpu", run_dir="", learning_rate=0.01, log_every=1)
+
+
+def numbers_of(model: nn.Module) -> list[torch.Tensor]:
+    return [value.clone() for value in model.state_dict().values()]
+
+
+def test_it_learns_and_tells_what_happened(capsys):
+    model, (train, val) = small_model(), small_loaders()
+    run = fit(model, train, val, CONFIG.replace(epochs=8))
+    assert run.status == "finished" and len(run.history) == 8 and run.updates == 8 * 8 and run.folder is None
+    assert run.history[-1]["val_accuracy"] > 0.9
+    assert run.history[-1]["train_loss"] < run.history[0]["train_loss"] / 2
+    last = evaluate(model, val)
+    assert (run.history[-1]["val_loss"], run.history[-1]["val_accuracy"]) == (last.loss, last.accuracy)
+    table = capsys.readouterr().out.splitlines()
+    assert table[0].split()[:2] == ["epoch", "train"] and len(table) == 9 and "*" in table[1]
+    assert "\r" not in "".join(table), "nobody watches: no line that rewrites itself"
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another():
+    runs = []
+    for seed in (0, 0, 1):
+        model = small_model()
+        fit(model, *small_loaders(), CONFIG.replace(seed=seed))
+        runs.append(numbers_of(model))
+    assert all(torch.equal(first, second) for first, second in zip(runs[0], runs[1], strict=True))
+    assert not all(torch.equal(first, other) for first, other in zip(runs[0], runs[2], strict=True)), "dropout differs"
+
+
+def test_every_epoch_trains_in_training_mode():
+    """The fault it prevents: train() once before all epochs, and dropout is off from the second epoch on."""
+    modes, model = [], small_model()
+    model[4].register_forward_hook(lambda layer, inputs, output: modes.append(layer.training))
+    fit(model, *small_loaders(), CONFIG)
+    assert modes == ([True] * 8 + [False] * 2) * 3
+
+
+def test_accumulation_makes_one_update_of_a_window_and_keeps_the_partial_last_one():
+    run = fit(small_model(), *small_loaders(), CONFIG.replace(accumulate=3))
+    assert run.updates == 3 * 3, "8 batches make windows of 3, 3 and 2"
+
+
+def test_early_stopping_puts_the_best_weights_back():
+    model, (train, val) = small_model(), small_loaders()
+    run = fit(model, train, val, CONFIG.replace(epochs=60, learning_rate=0.5, schedule="constant", patience=3))
+    assert run.status == "stopped early" and len(run.history) < 60
+    losses = [row["val_loss"] for row in run.history]
+    assert run.best["epoch"] == len(losses) - 3 and run.best["val_loss"] == min(losses)
+    assert losses[-1] > min(losses), "the case must be able to tell last from best"
+    assert evaluate(model, val).loss == run.best["val_loss"]
+
+
+def test_loaders_of_torch_and_a_loss_of_ones_own_are_taken():
+    torch.manual_seed(0)
+    inputs = torch.randn(64, 4)
+    data = TensorDataset(inputs, inputs @ torch.tensor([[1.0], [2.0], [-1.0], [0.5]]))
+    model = nn.Linear(4, 1)
+    settings = CONFIG.replace(epochs=30, learning_rate=0.1, shift=0)
+    run = fit(model, DataLoader(data, 16, shuffle=True), DataLoader(data, 16), settings, loss_fn=nn.MSELoss())
+    assert run.history[-1]["val_loss"] < 1e-3
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_mixed_precision_trains_on_the_cpu(precision):
+    run = fit(small_model(), *small_loaders(), CONFIG.replace(epochs=8, amp=precision, clip_norm=1.0))
+    assert run.history[-1]["val_accuracy"] > 0.9
+
+
+def with_poison(position: int, value: float):
+    data = stripes(60)
+    inputs = data.images.float() / 255
+    inputs[position, 0, 3, 3] = value
+    return loader(TensorDataset(inputs, data.labels), 8, shuffle=False)
+
+
+@pytest.mark.parametrize(("log_every", "accumulate", "named"), [(1, 1, r"update 4 \(batch 4\)"), (50, 2, r"update 2 \(batch 3 to 4\)")])
+def test_nan_in_the_inputs_stops_the_run_and_names_the_place(tmp_path, log_every, accumulate, named):
+    model, train = small_model(), with_poison(position=27, value=float("nan"))
+    config = CONFIG.replace(run_dir=str(tmp_path), name="poison", log_every=log_every, accumulate=accumulate)
+    with pytest.raises(NonFiniteError, match=rf"epoch 1, {named}.*inputs of that batch hold 1 values") as caught:
+        fit(model, train, None, config)
+    assert "poison" in str(caught.value)
+    assert all(torch.isfinite(value).all() for value in model.state_dict().values()), "batch statistics were spoilt"
+    result = json.loads((tmp_path / "poison" / "result.json").read_text(encoding="utf-8"))
+    assert result["status"] == "failed" and "NonFiniteError" in result["error"]
+
+
+def test_numbers_that_grow_in_the_model_are_told_apart_from_bad_data():
+    def loss_fn(outputs, targets):
+        return (outputs * torch.inf).mean()
+
+    with pytest.raises(NonFiniteError, match="inputs of that batch are finite.*learning_rate"):
+        fit(small_model(), *small_loaders(), CONFIG, loss_fn=loss_fn)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("place", ["training", "validation"])
+def test_a_stop_finishes_the_step_saves_and_returns(tmp_path, number, place, capsys):
+    model, (train, val) = small_model(), small_loaders()
+    calls = []
+
+    def ask_to_stop(layer, inputs, output):
+        calls.append(layer.training)
+        if calls.count(place == "training") == 2:
+            signal.raise_signal(number)
+
+    model[4].register_forward_hook(ask_to_stop)
+    before = signal.getsignal(signal.SIGINT)
+    run = fit(model, train, val, CONFIG.replace(run_dir=str(tmp_path)))
+    assert run.status == "interrupted" and signal.getsignal(signal.SIGINT) is before
+    assert run.updates == (2 if place == "training" else 8) and run.history == []
+    assert (run.folder / "last.pt").exists()
+    assert f"Stopped after update {run.updates}, as asked." in capsys.readouterr().out
+
+
+def test_a_second_stop_interrupts_at_once_and_the_record_says_so(tmp_path):
+    model, (train, val) = small_model(), small_loaders()
+
+    def insist(layer, inputs, output):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    model[4].register_forward_hook(insist)
+    with pytest.raises(KeyboardInterrupt):
+        fit(model, train, val, CONFIG.replace(run_dir=str(tmp_path), name="insist"))
+    assert "KeyboardInterrupt" in (tmp_path / "insist" / "result.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("changes", "arguments", "error", "sentence"),
+    [
+        ({"device": "tpu"}, {}, DeviceError, "'tpu' is not known"),
+        ({"patience": 2}, {"val_loader": None}, ConfigError, "watch the validation loss"),
+        ({"schedule": "plateau"}, {"val_loader": None}, ConfigError, "watch the validation loss"),
+        ({}, {"train_loader": iter([])}, DataError, "needs a length and batches"),
+        ({}, {"train_loader": []}, DataError, "has no batch"),
+        ({}, {"model": nn.ReLU()}, ConfigError, "no parameter to train"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_runs(changes, arguments, error, sentence):
+    train, val = small_loaders()
+    given = {"model": small_model(), "train_loader": train, "val_loader": val} | arguments
+    with pytest.raises(error, match=sentence):
+        fit(**given, config=CONFIG.replace(**changes))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_cuda_without_cuda_says_why():
+    with pytest.raises(DeviceError, match="'cuda' cannot be used: .*Use device='auto' or 'cpu'"):
+        fit(small_model(), *small_loaders(), CONFIG.replace(device="cuda"))
+
+
+def test_a_run_that_exists_is_not_overwritten(tmp_path):
+    config = CONFIG.replace(run_dir=str(tmp_path), name="mine", epochs=1)
+    fit(small_model(), *small_loaders(), config)
+    before = (tmp_path / "mine" / "last.pt").read_bytes()
+    with pytest.raises(CheckpointError, match="named 'mine' exists"):
+        fit(small_model(1), *small_loaders(), config)
+    assert (tmp_path / "mine" / "last.pt").read_bytes() == before
+
+
+def test_a_run_folder_that_cannot_be_written_is_said(tmp_path):
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    with pytest.raises(CheckpointError, match="cannot be written"):
+        fit(small_model(), *small_loaders(), CONFIG.replace(run_dir=str(tmp_path / "file" / "runs")))
+
+
+def test_a_folder_that_vanishes_during_a_run_is_said(tmp_path):
+    import shutil
+
+    model, (train, val) = small_model(), small_loaders()
+    config = CONFIG.replace(run_dir=str(tmp_path), name="gone")
+    model[4].register_forward_hook(lambda *_: shutil.rmtree(tmp_path / "gone", ignore_errors=True))
+    with pytest.raises(CheckpointError, match="gone"):
+        fit(model, train, val, config)
+
+
+def test_weights_in_a_checkpoint_carry_no_wrapper_names(tmp_path):
+    state = importlib.import_module("labkit.training.state")
+    wrapped = nn.DataParallel(small_model())
+    assert list(state.unwrapped(wrapped).state_dict()) == list(small_model().state_dict())
+    compiled = torch.compile(small_model(), backend="eager")
+    run = fit(compiled, *small_loaders(), CONFIG.replace(epochs=1, run_dir=str(tmp_path)))
+    weights = torch.load(run.folder / "best.pt", weights_only=True)["weights"]
+    assert list(weights) == list(small_model().state_dict())
