@@ -91,10 +91,10 @@ def answers_control(image_set: ImageSet, predictions: Predictions, count: int = 
     of_the_truth = predictions.probabilities.gather(1, predictions.targets[:, None]).flatten()
     hardest = of_the_truth.argsort(stable=True)[:count].tolist()
 
-    def draw(hardest_number: int) -> Picture:
-        return answer(image_set, predictions, hardest[hardest_number - 1])
+    def draw(place: int) -> Picture:
+        return answer(image_set, predictions, hardest[place - 1])
 
-    return Control(draw, hardest_number=range(1, len(hardest) + 1))
+    return Control(draw, place=range(1, len(hardest) + 1))
 
 
 def schedule_control(pictures: int, learning_rate: float) -> Control:

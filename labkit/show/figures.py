@@ -181,7 +181,7 @@ def confusion(matrix: torch.Tensor, classes: Sequence[str]) -> Picture:
         )
     shares = (matrix / matrix.sum(dim=1, keepdim=True).clamp(min=1)).sqrt()
     with course_style():
-        side = 2.2 + 0.38 * min(count, _WRITE_COUNTS_UP_TO)
+        side = 2.0 + 0.3 * min(count, _WRITE_COUNTS_UP_TO)
         figure = new_figure(side + 0.6, side)
         panel = figure.subplots()
         panel.imshow(shares.numpy(), cmap=matplotlib.colormaps["Blues"], vmin=0, vmax=1)

@@ -71,14 +71,14 @@ def test_the_answers_control_begins_with_the_hardest_picture(pictures, predictio
     image_set = pictures()
     control = show.answers_control(image_set, predictions(image_set), count=3)
     assert control.picture.summary.startswith("Picture 8 is grey; the model says bright")
-    assert control.set(hardest_number=2).summary.startswith("Picture 4 is dark; the model says bright")
-    assert "the model says bright" in control.set(hardest_number=3).summary  # a right answer: picture 0
+    assert control.set(place=2).summary.startswith("Picture 4 is dark; the model says bright")
+    assert "the model says bright" in control.set(place=3).summary  # a right answer: picture 0
 
 
 def test_the_answers_control_has_something_to_show_when_all_is_right(pictures):
     image_set = pictures()
     right = Predictions(torch.nn.functional.one_hot(image_set.labels, 3).float(), image_set.labels, image_set.classes)
-    assert len(show.answers_control(image_set, right, count=100)._sliders["hardest_number"].options) == 9
+    assert len(show.answers_control(image_set, right, count=100)._sliders["place"].options) == 9
 
 
 def test_the_schedule_control_counts_updates_from_pictures_batches_and_epochs():
