@@ -15,7 +15,8 @@ def choose(name: str = "auto") -> torch.device:
     """
     if name == "auto":
         accelerator = torch.accelerator.current_accelerator(check_available=True)
-        return torch.device("cpu") if accelerator is None else torch.device(accelerator.type)
+        known = accelerator is not None and accelerator.type in ("cuda", "mps")
+        return torch.device(accelerator.type if known else "cpu")
     try:
         device = torch.device(name)
     except (RuntimeError, TypeError) as error:
@@ -78,6 +79,14 @@ def amp_dtype(precision: str, device: torch.device) -> torch.dtype | None:
     if precision == "bf16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
         raise DeviceError(f"{describe(device)} has no bfloat16. Use amp='fp16' or amp='off'.")
     return {"bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+
+
+def send(values: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Return a tensor on the device, without waiting for the copy where that is safe.
+
+    On Apple GPUs it is not: a copy under way reads the source even after it is gone (pytorch issue 189690).
+    """
+    return values.to(device, non_blocking=device.type == "cuda")
 
 
 def synchronize(device: torch.device) -> None:

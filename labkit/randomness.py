@@ -36,8 +36,9 @@ def permutation(count: int, seed: int, epoch: int) -> Tensor:
 
 
 def uniform(seed: int, purpose: str, epoch: int, indices: Tensor, draws: int) -> Tensor:
-    """Return `draws` random numbers in [0, 1) for each index: float64 (len(indices), draws), on the device of `indices`.
+    """Return `draws` random numbers in [0, 1) for each index: float64 (len(indices), draws).
 
+    They are made on the device of `indices`; Apple GPUs have no float64, so keep the indices on the CPU for them.
     Row i depends on `indices[i]` alone, never on its neighbours, so a sample keeps its draws whatever batch it is in.
     The numbers come from counting, not from a stored state: the counter `index * draws + column` goes through the
     splitmix64 mixing function (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).

@@ -1,11 +1,15 @@
 """Change a whole batch of pictures at once, each picture in its own way.
 
 The draws come in from outside, so everything here is a pure function: same pictures and same draws, same result.
+They are float64, which Apple GPUs lack, so they may stay on the CPU: only the whole numbers made from them go to the
+device of the pictures.
 (The transforms of torchvision, given a batch, draw once and change every picture in the same way.)
 """
 
 import torch
 from torch import Tensor
+
+from labkit.devices import send
 
 DRAWS = 5  # random numbers that one picture needs: flip, vertical shift, horizontal shift, cutout row, cutout column
 
@@ -19,13 +23,14 @@ def move(images: Tensor, draws: Tensor, flip: bool = False, shift: int = 0) -> T
     and column it shows.
     """
     batch, _, height, width = images.shape
-    rows = torch.arange(height, device=images.device) + _whole(draws[:, 1], shift)
-    columns = torch.arange(width, device=images.device) + _whole(draws[:, 2], shift)
+    device = images.device
+    rows = torch.arange(height, device=device) + send(_whole(draws[:, 1], shift), device)
+    columns = torch.arange(width, device=device) + send(_whole(draws[:, 2], shift), device)
     rows, columns = _reflect(rows, height), _reflect(columns, width)
     if flip:
-        mirrored = (draws[:, 0] < 0.5)[:, None]
+        mirrored = send(draws[:, 0] < 0.5, device)[:, None]
         columns = torch.where(mirrored, columns.flip(1), columns)
-    samples = torch.arange(batch, device=images.device)
+    samples = torch.arange(batch, device=device)
     picked = images[samples[:, None, None], :, rows[:, :, None], columns[:, None, :]]  # (B, H, W, C)
     return picked.permute(0, 3, 1, 2)
 
@@ -47,8 +52,8 @@ def cut_out(inputs: Tensor, draws: Tensor, size: int) -> Tensor:
     square's centre may be any pixel, so that part of the square can lie outside.
     """
     _, _, height, width = inputs.shape
-    inside_rows = _inside(draws[:, 3], height, size)
-    inside_columns = _inside(draws[:, 4], width, size)
+    inside_rows = send(_inside(draws[:, 3], height, size), inputs.device)
+    inside_columns = send(_inside(draws[:, 4], width, size), inputs.device)
     hole = inside_rows[:, None, :, None] & inside_columns[:, None, None, :]
     return inputs.masked_fill(hole, 0.0)
 

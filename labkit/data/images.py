@@ -36,6 +36,8 @@ class ImageSet:
             if not isinstance(value, Tensor):
                 found = type(value).__name__
                 raise DataError(f"{self.source}: {name} must be a tensor, got {found}. Use torch.from_numpy(array).")
+            if value.device.type != "cpu":
+                raise DataError(f"{self.source}: {name} must be on the CPU, got {value.device}. Use {name}.cpu().")
         if images.dtype != torch.uint8 or images.ndim != 4:
             raise DataError(
                 f"{self.source}: images must be uint8 of shape (N, C, H, W) with values 0..255, "
@@ -46,7 +48,7 @@ class ImageSet:
                 f"{self.source}: labels must be int64 of shape ({len(images)},), one for each picture, "
                 f"got {labels.dtype} of shape {tuple(labels.shape)}. Use labels.long() for other integers."
             )
-        if len(images) == 0:
+        if images.numel() == 0:
             raise DataError(f"{self.source} holds no pictures.")
         low, high = int(labels.min()), int(labels.max())
         if low < 0 or high >= len(self.classes):

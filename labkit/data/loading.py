@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
-from labkit import randomness
+from labkit import devices, randomness
 from labkit.data import augment
 from labkit.data.images import ImageSet
 from labkit.errors import DataError
@@ -27,14 +27,21 @@ class ImageBatches(Dataset):
     def __init__(
         self, data: ImageSet, seed: int, flip: bool, shift: int, cutout: int, statistics: tuple[Tensor, Tensor] | None
     ):
-        height, width = data.image_shape[1:]
+        channels, height, width = data.image_shape
         if not 0 <= shift < min(height, width):
-            raise DataError(f"shift={shift}: pictures of {height}×{width} can be moved by 0 to {min(height, width) - 1}.")
+            raise DataError(
+                f"shift={shift}: pictures of {height}×{width} can be moved by 0 to {min(height, width) - 1}."
+            )
         if not 0 <= cutout <= max(height, width):
-            raise DataError(f"cutout={cutout}: choose 0 (off) to {max(height, width)} for pictures of {height}×{width}.")
+            raise DataError(
+                f"cutout={cutout}: choose 0 (off) to {max(height, width)} for pictures of {height}×{width}."
+            )
         self.data, self.seed, self.flip, self.shift, self.cutout = data, seed, flip, shift, cutout
         self.images, self.labels = data.images, data.labels
-        self.statistics = data.statistics() if statistics is None else statistics
+        given = data.statistics() if statistics is None else statistics
+        self.statistics = tuple(torch.as_tensor(value, dtype=torch.float32) for value in given)
+        if [tuple(value.shape) for value in self.statistics] != [(channels,)] * 2:
+            raise DataError(f"statistics: give (mean, deviation) with one value for each of the {channels} channels.")
 
     def __len__(self) -> int:
         return len(self.data)
@@ -46,12 +53,12 @@ class ImageBatches(Dataset):
     def __getitem__(self, request: Request) -> tuple[Tensor, Tensor]:
         """Return (inputs float32 (B, C, H, W) with mean 0 and deviation 1 per channel, targets int64 (B,))."""
         epoch, indices = request
-        indices = indices.to(self.images.device)
-        images = self.images[indices]
         draws = randomness.uniform(self.seed, "augment", epoch, indices, augment.DRAWS)
+        indices = devices.send(indices, self.images.device)
+        images = self.images[indices]
         if self.flip or self.shift:
             images = augment.move(images, draws, self.flip, self.shift)
-        mean, deviation = (value.to(images.device)[:, None, None] for value in self.statistics)
+        mean, deviation = (devices.send(value, images.device)[:, None, None] for value in self.statistics)
         inputs = (images.to(torch.float32) / 255 - mean) / deviation
         if self.cutout:
             inputs = augment.cut_out(inputs, draws, self.cutout)
@@ -77,9 +84,20 @@ class SampleBatches(Dataset):
         return len(self.data)
 
     def __getitem__(self, request: Request):
-        """Return the collated samples of one request."""
+        """Return (inputs, targets): the collated samples of one request. Raises DataError if they do not fit."""
         epoch, indices = request
-        return default_collate([self._sample(epoch, index) for index in indices.tolist()])
+        samples = [self._sample(epoch, index) for index in indices.tolist()]
+        try:
+            batch = default_collate(samples)
+        except (RuntimeError, TypeError) as error:
+            name = type(self.data).__name__
+            raise DataError(f"The samples of {name} cannot be put into one batch: {error}") from error
+        if not isinstance(batch, tuple | list) or [type(part) for part in batch] != [Tensor, Tensor]:
+            raise DataError(
+                f"A sample of {type(self.data).__name__} must be a pair (input, target) of tensors, arrays or numbers, "
+                f"got {_describe(samples[0])}. Let its __getitem__ return such a pair."
+            )
+        return tuple(batch)
 
     def _sample(self, epoch: int, index: int):
         with randomness.frozen_randomness(randomness.seed_for(self.seed, "sample", epoch, index)):
@@ -88,9 +106,17 @@ class SampleBatches(Dataset):
     def fingerprint(self) -> str:
         """Return a SHA-256 of the type, the length, and the first and the last sample (reading all may take hours)."""
         digest = hashlib.sha256(f"{type(self.data).__name__}/{len(self)}".encode())
-        for index in (0, len(self) - 1):
-            digest.update(repr(self._sample(0, index)).encode("utf-8"))
+        for part in self[0, torch.tensor([0, len(self) - 1])]:
+            digest.update(f"{part.dtype}/{tuple(part.shape)}".encode())
+            digest.update(part.contiguous().view(torch.uint8).numpy())
         return digest.hexdigest()
+
+
+def _describe(sample: object) -> str:
+    """Say of what types a sample is: "(Tensor, str)", "dict"."""
+    if isinstance(sample, tuple | list):
+        return f"({', '.join(type(part).__name__ for part in sample)})"
+    return type(sample).__name__
 
 
 class Loader:
@@ -109,6 +135,7 @@ class Loader:
         self.batches, self.batch_size, self.device, self.seed = batches, batch_size, device, seed
         self.shuffle, self.drop_last = shuffle, drop_last
         self._epoch, self._batch = 0, 0
+        self._iterations = 0
         self._requests = _Requests()
         self._workers = None
         if num_workers > 0:
@@ -129,16 +156,23 @@ class Loader:
         return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        yield from self.at(self._epoch, self._batch)
-        self._epoch, self._batch = self._epoch + 1, 0
+        begun = self._batch > 0  # and given up: whoever iterates anew wants every sample, so that epoch is over
+        yield from self.at(self._epoch + begun, 0)
 
     def at(self, epoch: int, batch: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Iterate over the rest of an epoch from one of its batches on, without reading what lies before it."""
         self._requests.set(epoch, self._order(epoch).split(self.batch_size)[batch : len(self)])
         source = self._workers if self._workers is not None else (self.batches[request] for request in self._requests)
-        for number, (inputs, targets) in enumerate(source, start=batch):
-            self._epoch, self._batch = epoch, number + 1
-            yield inputs.to(self.device, non_blocking=True), targets.to(self.device, non_blocking=True)
+        self._iterations += 1
+        iteration = self._iterations
+        for number, (inputs, targets) in enumerate(source, start=batch + 1):
+            self._epoch, self._batch = (epoch, number) if number < len(self) else (epoch + 1, 0)
+            yield devices.send(inputs, self.device), devices.send(targets, self.device)
+            if self._workers is not None and iteration != self._iterations:
+                raise DataError(
+                    "This loader was iterated anew inside an iteration, and its workers can serve only one at a time. "
+                    "Make a second loader, or use num_workers=0."
+                )
 
     def _order(self, epoch: int) -> Tensor:
         samples = len(self.batches)
@@ -162,6 +196,14 @@ class Loader:
         """The (mean, deviation) that inputs are normalised with; None for data sets that prepare their own inputs."""
         return getattr(self.batches, "statistics", None)
 
+    def description(self) -> dict:
+        """Return, as plain data, what must be known to prepare other inputs for the same model."""
+        if self.statistics is None:
+            return {"classes": list(self.classes)}
+        mean, deviation = (value.tolist() for value in self.statistics)
+        image_shape = list(self.batches.data.image_shape)
+        return {"classes": list(self.classes), "image_shape": image_shape, "mean": mean, "deviation": deviation}
+
 
 class _Requests:
     """The requests of the epoch in progress, as the sampler that a DataLoader asks for its next items."""
@@ -173,7 +215,7 @@ class _Requests:
         self.epoch, self.parts = epoch, parts
 
     def __iter__(self) -> Iterator[Request]:
-        return ((self.epoch, part) for part in self.parts)
+        return iter([(self.epoch, part) for part in self.parts])
 
     def __len__(self) -> int:
         return len(self.parts)
@@ -203,9 +245,9 @@ def loader(
 
     flip, shift (pixels), cutout (pixels): augmentation of an ImageSet, see `labkit.data.augment`.
     statistics: the (mean, deviation) to normalise with; give those of the *training* part to the other parts.
-    Raises DataError for sizes that cannot work.
+    Raises DataError for sizes that cannot work, DeviceError for a device that is not there.
     """
-    if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
+    if isinstance(data, IterableDataset) or not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
         raise DataError(
             f"{type(data).__name__} has no length or cannot be indexed, so no order can be drawn. "
             "Give a map-style data set (with __len__ and __getitem__), or read the stream into an ImageSet."
@@ -220,8 +262,13 @@ def loader(
         raise DataError(
             f"batch_size={batch_size} is larger than the {len(data)} samples to train on. Use at most {len(data)}."
         )
-    device = torch.device(device)
+    device = devices.choose(str(device))
     if not isinstance(data, ImageSet):
+        if flip or shift or cutout or statistics is not None:
+            raise DataError(
+                f"flip, shift, cutout and statistics are for an ImageSet; {type(data).__name__} prepares its own "
+                "inputs. Put random transforms into its __getitem__."
+            )
         return Loader(SampleBatches(data, seed), batch_size, device, seed, shuffle, num_workers, drop_last)
     batches = ImageBatches(data, seed, flip, shift, cutout, statistics)
     if num_workers == 0:
