@@ -1,0 +1,53 @@
+"""The package itself: light to import, and every part reachable from it."""
+
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import labkit
+from labkit import errors
+
+NOT_PARTS = {"__main__", "cli", "table"}  # entrances and what only labkit itself uses
+
+
+def loaded_after(program: str) -> set[str]:
+    """Return the names of the modules that a fresh Python has loaded after a program."""
+    program += "\nimport sys; print(*sys.modules, sep='\\n')"
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(answer.stdout.split())
+
+
+def test_import_labkit_loads_nothing_heavy() -> None:
+    new = loaded_after("import labkit, labkit.errors, labkit.table") - loaded_after("")
+    assert {"labkit", "labkit.errors", "labkit.table"} <= new
+    assert not {name.partition(".")[0] for name in new} & {"torch", "numpy", "torchvision", "matplotlib", "IPython"}
+
+
+def test_a_part_loads_on_first_use_after_a_plain_import() -> None:
+    program = "import labkit\ngenerator = labkit.randomness.generator(0, 'test')\nassert labkit.models.build"
+    assert {"torch", "labkit.randomness", "labkit.models.cnn"} <= loaded_after(program)
+
+
+@pytest.mark.parametrize("part", labkit.PARTS)
+def test_every_part_is_there(part: str) -> None:
+    assert getattr(labkit, part).__name__ == f"labkit.{part}"
+
+
+def test_every_module_is_a_part() -> None:
+    modules = {module.name for module in pkgutil.iter_modules(labkit.__path__)}
+    assert modules - NOT_PARTS == set(labkit.PARTS)
+    assert set(labkit.PARTS) < set(dir(labkit))
+
+
+def test_a_wrong_name_is_answered_with_the_right_ones() -> None:
+    with pytest.raises(AttributeError, match=r"no part named 'modles'.*models"):
+        _ = labkit.modles
+    assert not hasattr(labkit, "modles")
+
+
+def test_every_error_can_be_caught_as_a_labkit_error_and_as_a_value_error() -> None:
+    found = [value for value in vars(errors).values() if isinstance(value, type)]
+    assert len(found) == 6
+    assert all(issubclass(error, errors.LabkitError) and issubclass(error, ValueError) for error in found)
