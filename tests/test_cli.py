@@ -236,14 +236,14 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
     assert finished.stderr == ""
 
 
-def test_build_stores_then_finds_unchanged_and_names_a_difference(tmp_path):
+def test_build_stores_and_checks_and_shows_what_failed(tmp_path):
     source = tmp_path / "notebooks" / "source" / "01_small.py"
     source.parent.mkdir(parents=True)
     head = '# %% [markdown]\n# # Small\n\n# %% tags=["parameters"]\nfast: bool = True  # a short run\n\n'
     source.write_text(f"{head}# %%\nprint(2 * 3)\n", encoding="utf-8")
     assert labkit("build", folder=tmp_path).stdout.split()[-1] == "stored"
-    assert labkit("build", "01", folder=source.parent).stdout.split()[-1] == "unchanged"
-    assert labkit("build", "--check", folder=tmp_path).returncode == 0
+    checked = labkit("build", "01", "--check", folder=source.parent)
+    assert checked.returncode == 0 and checked.stdout.split()[-1] == "unchanged"
     source.write_text(f"{head}# %%\nprint(2 * 4)\n", encoding="utf-8")
     assert "Cell 3 (`print(2 * 3)`) has another text" in refused(labkit("build", "--check", folder=tmp_path))
     source.write_text(f"{head}# %%\nprint(2 / 0)\n", encoding="utf-8")

@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
-from labkit.course.compare import difference, is_unchanged
+from labkit.course.compare import difference, is_unchanged, text_difference
 from labkit.course.kernel import CourseKernel, kernel_environment
 from labkit.course.outputs import clean
 from labkit.course.places import Chapter
@@ -68,7 +68,7 @@ def check(chapter: Chapter) -> Outcome:
     """
     stored = read_stored(chapter)
     begin = time.perf_counter()
-    explanation = difference(stored, execute(chapter))
+    explanation = text_difference(stored, read_source(chapter)) or difference(stored, execute(chapter))
     seconds = time.perf_counter() - begin
     return Outcome("differs" if explanation else "unchanged", seconds, explanation)
 

@@ -53,11 +53,9 @@ def test_a_parameter_of_another_type_is_refused(chapter, tmp_path):
 
 
 def test_an_impossible_value_is_refused(chapter, declared, tmp_path):
-    impossible = {"epochs": 0, "learning_rate": -1.0, "device": "tpu"}
-    for name, value in impossible.items():
-        if name in declared:
-            with pytest.raises(papermill.PapermillExecutionError, match=rf"(Config|Device|Data)Error.*{value}"):
-                run(chapter, tmp_path, **{name: value})
+    if "epochs" in declared:
+        with pytest.raises(papermill.PapermillExecutionError, match=r"ConfigError.*epochs=0"):
+            run(chapter, tmp_path, epochs=0)
 
 
 @pytest.fixture
