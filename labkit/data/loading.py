@@ -5,118 +5,17 @@ at any batch of any epoch at once, and worker processes cannot change the result
 in every process.
 """
 
-import hashlib
 import signal
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from labkit import devices, randomness
-from labkit.data import augment
+from labkit.data.batches import ImageBatches, Request, SampleBatches
 from labkit.data.images import ImageSet
 from labkit.errors import DataError
-
-Request = tuple[int, Tensor]  # (epoch, indices of the samples: int64 (B,))
-
-
-class ImageBatches(Dataset):
-    """Whole batches of an ImageSet: picked, moved, scaled and normalised at once. One uint8 tensor holds the data."""
-
-    def __init__(
-        self, data: ImageSet, seed: int, flip: bool, shift: int, cutout: int, statistics: tuple[Tensor, Tensor] | None
-    ):
-        channels, height, width = data.image_shape
-        if not 0 <= shift < min(height, width):
-            raise DataError(
-                f"shift={shift}: pictures of {height}×{width} can be moved by 0 to {min(height, width) - 1}."
-            )
-        if not 0 <= cutout <= max(height, width):
-            raise DataError(
-                f"cutout={cutout}: choose 0 (off) to {max(height, width)} for pictures of {height}×{width}."
-            )
-        self.data, self.seed, self.flip, self.shift, self.cutout = data, seed, flip, shift, cutout
-        self.images, self.labels = data.images, data.labels
-        given = data.statistics() if statistics is None else statistics
-        self.statistics = tuple(torch.as_tensor(value, dtype=torch.float32) for value in given)
-        if [tuple(value.shape) for value in self.statistics] != [(channels,)] * 2:
-            raise DataError(f"statistics: give (mean, deviation) with one value for each of the {channels} channels.")
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def to(self, device: torch.device) -> None:
-        """Keep the pictures on the device, so that a batch never crosses the bus."""
-        self.images, self.labels = self.images.to(device), self.labels.to(device)
-
-    def __getitem__(self, request: Request) -> tuple[Tensor, Tensor]:
-        """Return (inputs float32 (B, C, H, W) with mean 0 and deviation 1 per channel, targets int64 (B,))."""
-        epoch, indices = request
-        draws = randomness.uniform(self.seed, "augment", epoch, indices, augment.DRAWS)
-        indices = devices.send(indices, self.images.device)
-        images = self.images[indices]
-        if self.flip or self.shift:
-            images = augment.move(images, draws, self.flip, self.shift)
-        mean, deviation = (devices.send(value, images.device)[:, None, None] for value in self.statistics)
-        inputs = (images.to(torch.float32) / 255 - mean) / deviation
-        if self.cutout:
-            inputs = augment.cut_out(inputs, draws, self.cutout)
-        return inputs, self.labels[indices]
-
-    def fingerprint(self) -> str:
-        """Return the ImageSet's fingerprint."""
-        return self.data.fingerprint()
-
-
-class SampleBatches(Dataset):
-    """Batches of any other map-style data set: its samples are read one by one, then collated.
-
-    While sample i is read, the global generators of Python, NumPy and torch start at a seed made from
-    (seed, epoch, i), and are put back afterwards. So random transforms inside the data set need no care: they
-    differ from sample to sample and from epoch to epoch, and are the same for any number of workers.
-    """
-
-    def __init__(self, data: Dataset, seed: int):
-        self.data, self.seed = data, seed
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def __getitem__(self, request: Request):
-        """Return (inputs, targets): the collated samples of one request. Raises DataError if they do not fit."""
-        epoch, indices = request
-        samples = [self._sample(epoch, index) for index in indices.tolist()]
-        try:
-            batch = default_collate(samples)
-        except (RuntimeError, TypeError) as error:
-            name = type(self.data).__name__
-            raise DataError(f"The samples of {name} cannot be put into one batch: {error}") from error
-        if not isinstance(batch, tuple | list) or [type(part) for part in batch] != [Tensor, Tensor]:
-            raise DataError(
-                f"A sample of {type(self.data).__name__} must be a pair (input, target) of tensors, arrays or numbers, "
-                f"got {_describe(samples[0])}. Let its __getitem__ return such a pair."
-            )
-        return tuple(batch)
-
-    def _sample(self, epoch: int, index: int):
-        with randomness.frozen_randomness(randomness.seed_for(self.seed, "sample", epoch, index)):
-            return self.data[index]
-
-    def fingerprint(self) -> str:
-        """Return a SHA-256 of the type, the length, and the first and the last sample (reading all may take hours)."""
-        digest = hashlib.sha256(f"{type(self.data).__name__}/{len(self)}".encode())
-        for part in self[0, torch.tensor([0, len(self) - 1])]:
-            digest.update(f"{part.dtype}/{tuple(part.shape)}".encode())
-            digest.update(part.contiguous().view(torch.uint8).numpy())
-        return digest.hexdigest()
-
-
-def _describe(sample: object) -> str:
-    """Say of what types a sample is: "(Tensor, str)", "dict"."""
-    if isinstance(sample, tuple | list):
-        return f"({', '.join(type(part).__name__ for part in sample)})"
-    return type(sample).__name__
 
 
 class Loader:

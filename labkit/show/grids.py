@@ -10,8 +10,8 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from labkit.data.batches import ImageBatches
 from labkit.data.images import ImageSet
-from labkit.data.loading import ImageBatches
 from labkit.errors import DataError
 from labkit.show.picture import Picture
 from labkit.show.style import INK, SERIES, course_style, new_figure

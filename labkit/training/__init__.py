@@ -4,8 +4,7 @@ from labkit.training.config import Config
 from labkit.training.fit import Run, fit, resume
 from labkit.training.metrics import Metrics, Predictions, evaluate, evaluation, predict
 from labkit.training.optimizers import make_optimizer
-
-# PR from labkit.training.projects import Project, loaders, project, resume_project
+from labkit.training.projects import Project, loaders, project, resume_project
 from labkit.training.schedule import Schedule, rate_at
 from labkit.training.step import Outcome, update, windows
 

@@ -57,7 +57,7 @@ class Config:
 
     @classmethod
     def from_parameters(cls, parameters: dict) -> "Config":
-        """Return a Config from plain values. Raises ConfigError for a name that does not exist, with the nearest one."""
+        """Return a Config from plain values. Raises ConfigError for an unknown name, with the nearest known one."""
         known = {declared.name for declared in fields(cls)}
         for name in parameters:
             if name not in known:

@@ -73,7 +73,7 @@ class Predictions:
         return Table(rows, f"Accuracy {self.accuracy:.2%} on {len(self.targets):,} pictures")
 
     def mistakes(self, count: int = 12) -> Tensor:
-        """Return the indices of the wrong answers that the model was surest of, the surest first: int64, at most count."""
+        """Return the indices of the wrong answers, those the model was surest of first: int64, at most `count`."""
         wrong = torch.nonzero(self.labels != self.targets).flatten()
         confidence = self.probabilities[wrong, self.labels[wrong]]
         return wrong[confidence.argsort(descending=True, stable=True)][:count]

@@ -1,6 +1,5 @@
 """From a Config to a tested model in one call: what `labkit train` and the project notebook do."""
 
-import json
 import time
 from dataclasses import dataclass
 from pathlib import Path

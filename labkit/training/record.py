@@ -69,7 +69,7 @@ class Record:
                     self._events.add_scalar(name, value, row["epoch"])
 
     def finish(self, result: dict) -> None:
-        """Write result.json, or add to it, and close the TensorBoard file. Raises CheckpointError if the disk refuses."""
+        """Write or extend result.json, close the TensorBoard file. Raises CheckpointError if the disk refuses."""
         path = self.folder / "result.json"
         with _sentence(self.folder):
             known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

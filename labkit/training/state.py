@@ -129,7 +129,8 @@ class Training:
         if (state["training_data"], state["batches"]) != (self.loader.fingerprint(), len(self.loader)):
             raise CheckpointError(
                 f"The run in {folder} was trained on other data or other batches than those given now "
-                f"({state['batches']} batches then, {len(self.loader)} now). Resume it with the same data set, split and batch size."
+                f"({state['batches']} batches then, {len(self.loader)} now). Resume it with the same data set, split and "
+                "batch size."
             )
         load_weights(self.model, state["model"], folder)
         self.optimizer.load_state_dict(state["optimizer"])
@@ -146,7 +147,7 @@ class Training:
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
-    """Return the model inside `torch.compile` or a parallel wrapper, so that names carry no `_orig_mod.` or `module.`."""
+    """Return the model inside `torch.compile` or a parallel wrapper: its names carry no `_orig_mod.` or `module.`."""
     while True:
         inner = getattr(model, "_orig_mod", None)
         if inner is None and isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):

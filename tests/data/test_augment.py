@@ -8,7 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from labkit import randomness
 from labkit.data import augment
-from labkit.data.loading import ImageBatches
+from labkit.data.batches import ImageBatches
 
 SHAPES = [(1, 8, 8), (3, 7, 10), (2, 12, 5)]
 

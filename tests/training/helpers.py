@@ -13,19 +13,26 @@ def stripes(count: int = 90, seed: int = 0) -> ImageSet:
     noise = torch.randint(0, 60, (count, 1, 8, 8), generator=randomness.generator(seed, "noise"))
     labels = torch.arange(count) % 3
     stripe = (torch.arange(8) % 2 * 150)[None, None, None, :]
-    patterns = torch.stack([stripe.transpose(2, 3).expand(1, 1, 8, 8)[0], stripe.expand(1, 1, 8, 8)[0], torch.zeros(1, 8, 8).long()])
+    patterns = torch.stack(
+        [stripe.transpose(2, 3).expand(1, 1, 8, 8)[0], stripe.expand(1, 1, 8, 8)[0], torch.zeros(1, 8, 8).long()]
+    )
     return ImageSet((noise + patterns[labels]).to(torch.uint8), labels, ("horizontal", "vertical", "none"), "stripes")
 
 
 def small_model(seed: int = 0) -> nn.Module:
     with randomness.frozen_randomness(seed):
         return nn.Sequential(
-            nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Dropout(0.3), nn.Linear(256, 3)
+            nn.Conv2d(1, 4, 3, padding=1),
+            nn.BatchNorm2d(4),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Dropout(0.3),
+            nn.Linear(256, 3),
         )
 
 
 def small_loaders(batch_size: int = 8, num_workers: int = 0):
-    """Return (training loader with augmentation, validation loader): 60 and 30 pictures, so 8 batches of 8, the last of 4."""
+    """Return (training loader with augmentation, validation loader) over 60 and 30 pictures: 8 batches, the last short."""
     data = stripes()
     train, val = data.select(torch.arange(60)), data.select(torch.arange(60, 90))
     train_loader = loader(train, batch_size, shuffle=True, flip=True, shift=1, cutout=2, num_workers=num_workers)

@@ -11,7 +11,12 @@ from labkit.training import checkpoint
 
 
 def content(number: int = 1) -> dict:
-    return {"weights": {"a": torch.full((50,), float(number))}, "epoch": number, "rate": 0.1, "names": ["x", None, True]}
+    return {
+        "weights": {"a": torch.full((50,), float(number))},
+        "epoch": number,
+        "rate": 0.1,
+        "names": ["x", None, True],
+    }
 
 
 def number_in(path) -> int:

@@ -88,7 +88,9 @@ def with_poison(position: int, value: float):
     return loader(TensorDataset(inputs, data.labels), 8, shuffle=False)
 
 
-@pytest.mark.parametrize(("log_every", "accumulate", "named"), [(1, 1, r"update 4 \(batch 4\)"), (50, 2, r"update 2 \(batch 3 to 4\)")])
+@pytest.mark.parametrize(
+    ("log_every", "accumulate", "named"), [(1, 1, r"update 4 \(batch 4\)"), (50, 2, r"update 2 \(batch 3 to 4\)")]
+)
 def test_nan_in_the_inputs_stops_the_run_and_names_the_place(tmp_path, log_every, accumulate, named):
     model, train = small_model(), with_poison(position=27, value=float("nan"))
     config = CONFIG.replace(run_dir=str(tmp_path), name="poison", log_every=log_every, accumulate=accumulate)

@@ -9,7 +9,9 @@ from labkit.training import Predictions, evaluate, evaluation, predict
 
 def uneven_batches():
     source = torch.Generator().manual_seed(0)
-    return [(torch.randn(size, 5, generator=source), torch.randint(0, 3, (size,), generator=source)) for size in (64, 64, 2)]
+    return [
+        (torch.randn(size, 5, generator=source), torch.randint(0, 3, (size,), generator=source)) for size in (64, 64, 2)
+    ]
 
 
 def test_metrics_are_sums_over_samples_not_means_of_batch_means():

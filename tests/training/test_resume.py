@@ -22,7 +22,15 @@ fit_module = importlib.import_module("labkit.training.fit")
 
 # Dropout, augmentation (see small_loaders), accumulation with a partial last window, clipping, a schedule: all on.
 CONFIG = Config(
-    epochs=2, batch_size=8, accumulate=3, device="cpu", learning_rate=0.02, clip_norm=1.0, log_every=2, patience=5, name="run"
+    epochs=2,
+    batch_size=8,
+    accumulate=3,
+    device="cpu",
+    learning_rate=0.02,
+    clip_norm=1.0,
+    log_every=2,
+    patience=5,
+    name="run",
 )
 UPDATES = 6  # 8 batches an epoch make 3 windows
 
@@ -75,7 +83,9 @@ def test_worker_processes_change_nothing(tmp_path, monkeypatch, num_workers):
     assert_identical(uncut(tmp_path / "workers", CONFIG, num_workers), expected)
     with monkeypatch.context() as patch:
         cut_after(patch, 2)
-        first = fit(small_model(), *small_loaders(num_workers=num_workers), CONFIG.replace(run_dir=str(tmp_path / "cut")))
+        first = fit(
+            small_model(), *small_loaders(num_workers=num_workers), CONFIG.replace(run_dir=str(tmp_path / "cut"))
+        )
     model = small_model(seed=5)
     second = resume(model, *small_loaders(num_workers=2 - num_workers), first.folder)
     assert_identical(outcome_of(second, model), expected)
@@ -124,7 +134,9 @@ def finished(folder: Path):
 def test_another_model_is_refused_and_the_difference_named(tmp_path):
     run = finished(tmp_path)
     wider = nn.Sequential(nn.Conv2d(1, 5, 3, padding=1), nn.Flatten(), nn.Linear(320, 3))
-    with pytest.raises(CheckpointError, match=r"of another model .*'0.weight' is \(4, 1, 3, 3\) there and \(5, 1, 3, 3\) here"):
+    with pytest.raises(
+        CheckpointError, match=r"of another model .*'0.weight' is \(4, 1, 3, 3\) there and \(5, 1, 3, 3\) here"
+    ):
         resume(wider, *small_loaders(), run.folder)
     with pytest.raises(CheckpointError, match="the checkpoint has no"):
         resume(nn.Sequential(small_model(), nn.Linear(3, 3)), *small_loaders(), run.folder)
@@ -166,39 +178,48 @@ if __name__ == "__main__":
     if (folder / "run" / "last.pt").exists() or (folder / "run" / "last.previous.pt").exists():
         run = resume(small_model(5), *small_loaders(), folder / "run")
     else:
-        run = fit(small_model(), *small_loaders(), CONFIG.replace(epochs=40, save_every=1, run_dir=str(folder)))
+        config = CONFIG.replace(epochs=40, patience=0, save_every=1, run_dir=str(folder))
+        run = fit(small_model(), *small_loaders(), config)
     print(run.status)
 """
+
+
+def age_of(newest: Path) -> int:
+    """Return when the newest checkpoint was written; 0 in the instant between its two renames, or before the first."""
+    try:
+        return newest.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+def kill_after_next_checkpoint(child: subprocess.Popen, newest: Path, delay: float) -> bool:
+    """Kill a child a little after it has written a checkpoint; False when it ended by itself before."""
+    before = age_of(newest)
+    while child.poll() is None and age_of(newest) in (0, before):
+        time.sleep(0.001)
+    time.sleep(delay)
+    child.kill()
+    child.communicate()
+    return child.returncode != 0
 
 
 @pytest.mark.slow
 def test_killed_at_any_moment_and_resumed_until_finished(tmp_path):
     """SIGKILL (TerminateProcess on Windows) cannot be caught: only what is on the disk counts."""
-    config = CONFIG.replace(epochs=40, save_every=1)
-    expected = uncut(tmp_path / "uncut", config)
-    folder, kills = tmp_path / "killed", 0
+    expected = uncut(tmp_path / "uncut", CONFIG.replace(epochs=40, patience=0, save_every=1))
+    folder = tmp_path / "killed"
     folder.mkdir()
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     script = tmp_path / "child.py"
     script.write_text(CHILD, encoding="utf-8")
-    for attempt in range(60):
-        child = subprocess.Popen([sys.executable, str(script), str(folder)], env=environment, stdout=subprocess.PIPE, text=True)
-        if kills < 8:
-            while child.poll() is None and not (folder / "run" / "last.pt").exists():
-                time.sleep(0.01)
-            seen = time.monotonic()
-            checkpoint_time = (folder / "run" / "last.pt").stat().st_mtime_ns if (folder / "run" / "last.pt").exists() else 0
-            while child.poll() is None and time.monotonic() - seen < 60:
-                newest = folder / "run" / "last.pt"
-                if newest.exists() and newest.stat().st_mtime_ns != checkpoint_time:
-                    time.sleep(0.003 * attempt)  # each time a little later after the rename
-                    break
-            child.kill()
-            kills += child.wait() != 0
-        else:
-            assert child.communicate(timeout=300)[0].strip().endswith("finished")
-            break
-    assert kills == 8
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+
+    def start() -> subprocess.Popen:
+        return subprocess.Popen([sys.executable, script, folder], env=environment, stdout=subprocess.PIPE, text=True)
+
+    kills = [kill_after_next_checkpoint(start(), folder / "run" / "last.pt", 0.004 * attempt) for attempt in range(6)]
+    assert all(kills), "each kill must hit a run in progress"
+    output, _ = start().communicate(timeout=300)
+    assert output.strip().endswith("finished")
     state = checkpoint.load(folder / "run" / "last.pt")
     trained = without_times({key: value for key, value in state.items() if key != "config"})
     assert_identical(trained, {key: expected[key] for key in trained})
