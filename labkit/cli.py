@@ -170,7 +170,8 @@ def train(context: click.Context, resume: Path | None, as_json: bool, **settings
         raise click.UsageError(f"--resume takes all settings from the run; leave out --{given[0].replace('_', '-')}.")
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         project = training.resume_project(resume) if resume else training.project(training.Config(**settings))
-        click.echo(f"test accuracy {project.test.accuracy:.2%} on {len(project.splits.test)} pictures")
+        if project.test:
+            click.echo(f"test accuracy {project.test.accuracy:.2%} on {len(project.splits.test)} pictures")
     if as_json:
         click.echo(json.dumps(project.summary()))
     if project.run.status == "interrupted":

@@ -26,7 +26,7 @@ class Project:
     test_loader: data.Loader
     model: nn.Module
     run: Run
-    test: Predictions
+    test: Predictions | None  # None when the run was interrupted: the test part is for finished models
     seconds: float
 
     @property
@@ -37,7 +37,7 @@ class Project:
     def summary(self) -> dict:
         """Return the result as plain data: test accuracy, seconds, epochs, parameters, run folder."""
         return {
-            "test_accuracy": round(self.test.accuracy, 6),
+            "test_accuracy": round(self.test.accuracy, 6) if self.test else None,
             "seconds": round(self.seconds, 3),
             "epochs": len(self.run.history),
             "parameters": self.parameters,
@@ -77,7 +77,7 @@ def _project(config: Config, splits: data.Splits | None, run_folder: Path | None
         run = fit(model, train_loader, val_loader, config)
     else:
         run = resume(model, train_loader, val_loader, run_folder)
-    test = predict(model, test_loader)
+    test = None if run.status == "interrupted" else predict(model, test_loader)
     finished = Project(
         config, splits, train_loader, val_loader, test_loader, model, run, test, time.perf_counter() - started
     )

@@ -129,8 +129,8 @@ class Training:
         if (state["training_data"], state["batches"]) != (self.loader.fingerprint(), len(self.loader)):
             raise CheckpointError(
                 f"The run in {folder} was trained on other data or other batches than those given now "
-                f"({state['batches']} batches then, {len(self.loader)} now). Resume it with the same data set, split and "
-                "batch size."
+                f"({state['batches']} batches then, {len(self.loader)} now). Resume it with the same data set, split "
+                "and batch size."
             )
         load_weights(self.model, state["model"], folder)
         self.optimizer.load_state_dict(state["optimizer"])

@@ -32,7 +32,7 @@ def small_model(seed: int = 0) -> nn.Module:
 
 
 def small_loaders(batch_size: int = 8, num_workers: int = 0):
-    """Return (training loader with augmentation, validation loader) over 60 and 30 pictures: 8 batches, the last short."""
+    """Return (training loader with augmentation, validation loader) of 60 and 30 pictures: the last batch is short."""
     data = stripes()
     train, val = data.select(torch.arange(60)), data.select(torch.arange(60, 90))
     train_loader = loader(train, batch_size, shuffle=True, flip=True, shift=1, cutout=2, num_workers=num_workers)
