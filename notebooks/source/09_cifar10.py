@@ -14,7 +14,7 @@
 # %% tags=["parameters"]
 data: str = "shapes"  # shapes, digits, cifar10, mnist, fashion_mnist, or the path of a folder or tar of your pictures
 model: str = "cnn"  # the network: cnn, lenet or mlp
-epochs: int = 8  # how often every training picture is seen
+epochs: int = 6  # how often every training picture is seen
 batch_size: int = 32  # pictures in one batch
 learning_rate: float = 0.003  # the highest rate of the one-cycle schedule
 amp: str = "off"  # mixed precision: off, bf16 or fp16
@@ -144,8 +144,8 @@ curves
 table = result.test.per_class()
 (run.folder / "per_class.json").write_text(json.dumps(table.rows, indent=2), encoding="utf-8")
 print(f"{result.test.accuracy:.2%} of {len(splits.test):,} test pictures are right, after {result.seconds:.0f} seconds")
-if (data, model, epochs, fast) == ("shapes", "cnn", 8, True):
-    assert 0.5 < result.test.accuracy < 0.95  # the band for this chapter as shipped
+if (data, model, epochs, fast) == ("shapes", "cnn", 6, True):
+    assert 0.4 < result.test.accuracy < 0.9  # the band for this chapter as shipped
 table
 
 # %% [markdown]
