@@ -85,7 +85,8 @@ class Training:
         return row
 
     def _remember_best(self, row: dict) -> None:
-        if self.best is not None and not row["val_loss"] < self.best["val_loss"]:
+        bar = math.inf if self.best is None else self.best["val_loss"]
+        if not row["val_loss"] < bar:  # true for NaN, too: it is never better
             self.bad_epochs += 1
             return
         self.bad_epochs = 0

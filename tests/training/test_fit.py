@@ -110,6 +110,13 @@ def test_numbers_that_grow_in_the_model_are_told_apart_from_bad_data():
         fit(small_model(), *small_loaders(), CONFIG, loss_fn=loss_fn)
 
 
+def test_a_validation_loss_that_is_nan_is_never_the_best():
+    model, (train, _) = small_model(), small_loaders()
+    poisoned = with_poison(position=3, value=float("nan"))
+    run = fit(model, train, poisoned, CONFIG.replace(epochs=5, patience=2))
+    assert run.status == "stopped early" and len(run.history) == 2 and run.best is None
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("place", ["training", "validation"])
 def test_a_stop_finishes_the_step_saves_and_returns(tmp_path, number, place, capsys):

@@ -224,3 +224,34 @@ def test_killed_at_any_moment_and_resumed_until_finished(tmp_path):
     trained = without_times({key: value for key, value in state.items() if key != "config"})
     assert_identical(trained, {key: expected[key] for key in trained})
     assert not list((folder / "run").glob("*.tmp"))
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A real file system of 600 kB; only an administrator on Linux can make one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(folder)]
+    if sys.platform != "linux" or subprocess.run(command, capture_output=True).returncode != 0:
+        pytest.skip("a small disk to fill can only be mounted by an administrator on Linux")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_disk_that_fills_up_costs_no_result(small_disk, tmp_path):
+    """The sentence comes, the checkpoint before is good, and with room again the run ends as if nothing had been."""
+
+    def wide() -> nn.Module:
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, 200), nn.ReLU(), nn.Dropout(0.2), nn.Linear(200, 3))
+
+    whole = fit(wide(), *small_loaders(), CONFIG.replace(epochs=4, run_dir=str(tmp_path / "whole")))
+    with pytest.raises(CheckpointError, match="No space left on device.*Checkpoints saved before are unharmed"):
+        fit(wide(), *small_loaders(), CONFIG.replace(epochs=4, run_dir=str(small_disk)))
+    assert not list((small_disk / "run").glob("*.tmp"))
+    subprocess.run(["mount", "-o", "remount,size=5m", str(small_disk)], check=True)
+    model = wide()
+    again = resume(model, *small_loaders(), small_disk / "run")
+    expected = checkpoint.load(whole.folder / "last.pt")["model"]
+    assert_identical(dict(model.state_dict()), dict(expected))
+    assert without_times(again.history) == without_times(whole.history)
