@@ -1,0 +1,1 @@
+"""The declarations of the exercises, one module a notebook, each with a `CHAPTER`."""

@@ -1,0 +1,82 @@
+"""What a check says: the outcome, and its text as Markdown for a notebook and plain for a terminal."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from IPython import get_ipython
+from IPython.display import display
+
+from labkit.exercises.differences import Difference, shown
+
+NOT_ATTEMPTED, WRONG, RAISED, RIGHT = "not attempted", "wrong", "raised", "right"
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of one check.
+
+    outcome: "not attempted", "wrong", "raised" or "right". misconception: the name of the wrong idea that gives the
+    learner's result, where one does. markdown: what to tell the learner.
+    """
+
+    exercise: str
+    outcome: str
+    markdown: str
+    misconception: str | None = None
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the answer is right in all that counts."""
+        return self.outcome == RIGHT
+
+    @property
+    def plain(self) -> str:
+        """The text without Markdown's signs for bold."""
+        return plain(self.markdown)
+
+    def __repr__(self) -> str:
+        return self.plain
+
+
+def plain(markdown: str) -> str:
+    """Return Markdown as text for a terminal: bold loses its asterisks, the rest reads well as it is."""
+    return markdown.replace("**", "")
+
+
+def say(markdown: str) -> None:
+    """Show Markdown in a notebook, or print it plainly where there is none."""
+    if get_ipython() is None:
+        print(plain(markdown))
+    else:
+        display({"text/markdown": markdown, "text/plain": plain(markdown)}, raw=True)
+
+
+def given(inputs: dict[str, Any]) -> str:
+    """Return the inputs of a case as Markdown, such as "With `x = tensor([1., 2.])`:"; no inputs, no text."""
+    listed = ", ".join(f"`{name} = {shown(value)}`" for name, value in inputs.items())
+    return f"With {listed}:" if listed else ""
+
+
+def case_text(inputs: str, found: list[Difference]) -> str:
+    """Return the first differing case as Markdown: the inputs, and for each difference what was expected and got."""
+    lines = [inputs, ""]
+    lines += [f"- {_place(one)}expected `{one.expected}`, got `{one.got}`" for one in found]
+    if any(one.what == "kind" and one.got == "None" for one in found):
+        lines += ["", "A function without `return` gives `None`."]
+    return "\n".join(lines).strip()
+
+
+def _place(difference: Difference) -> str:
+    words = [word for word in (difference.where, difference.what) if word]
+    return f"{', '.join(words)}: "
+
+
+def indented(source: str) -> str:
+    """Return source text as a Markdown block of Python."""
+    return f"```python\n{source.strip()}\n```"
+
+
+def error_line(error: BaseException) -> str:
+    """Return an error as one line: its type and the first line of its text."""
+    first = str(error).strip().split("\n", 1)[0]
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__

@@ -1,0 +1,30 @@
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+from labkit.exercises.results import Result, error_line, say
+
+
+def test_a_result_reads_well_without_markdown():
+    result = Result("x", "right", "**Right.** 3 cases agree.")
+    assert repr(result) == result.plain == "Right. 3 cases agree." and result.is_right
+
+
+def test_without_a_notebook_the_plain_text_is_printed(capsys):
+    say("**Right.** As `x`.")
+    assert capsys.readouterr().out == "Right. As `x`.\n"
+
+
+def test_in_a_notebook_both_forms_are_shown():
+    shell = InteractiveShell.instance()
+    try:
+        with capture_output() as captured:
+            shell.run_cell("from labkit.exercises.results import say; say('**Right.**')")
+        (output,) = captured.outputs
+        assert output.data == {"text/markdown": "**Right.**", "text/plain": "Right."}
+    finally:
+        InteractiveShell.clear_instance()
+
+
+def test_an_error_is_one_line():
+    assert error_line(ValueError("first\nsecond")) == "ValueError: first"
+    assert error_line(ValueError()) == "ValueError"
