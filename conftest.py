@@ -12,6 +12,7 @@ OUTPUT_SECONDS = 60  # nbval gives a busy machine 5 seconds to deliver the outpu
 
 def pytest_configure(config: pytest.Config) -> None:
     _let_children_import_labkit()
+    os.environ["LABKIT_PROGRESS"] = "off"  # whoever tests the course is not learning it
     if config.option.nbval or config.option.nbval_lax:
         config.option.nbval_sanitize_with = config.option.nbval_sanitize_with or str(SANITIZER)
         _run_kernels_as_the_builder_does()

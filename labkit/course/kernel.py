@@ -50,6 +50,7 @@ def kernel_environment(root: Path) -> dict[str, str]:
     paths = [str(root), environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     environment["OMP_NUM_THREADS"] = THREADS
+    environment["LABKIT_PROGRESS"] = "off"  # building and comparing chapters is not learning
     if shutil.which("nvidia-smi"):  # else there is nothing to hide, and chapter 00 would speak of a hidden GPU
         environment["CUDA_VISIBLE_DEVICES"] = ""
     return environment

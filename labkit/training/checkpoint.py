@@ -6,11 +6,11 @@ lists, dicts), so `torch.load(path, weights_only=True)` reads it as well.
 
 import hashlib
 import io
-import os
 from pathlib import Path
 
 import torch
 
+from labkit.durable import write_durably
 from labkit.errors import CheckpointError
 
 SCHEMA = 1
@@ -80,28 +80,3 @@ def _read(path: Path) -> dict:
     if not isinstance(loaded, dict) or loaded.get("schema") != SCHEMA:
         raise CheckpointError(f"{path.name} in {path.parent} has a layout that this labkit does not know.")
     return loaded
-
-
-def write_durably(path: Path, content: bytes, keep: Path | None = None) -> None:
-    """Write a file so that after a crash either the old or the new content is there, whole; optionally keep the old.
-
-    Raises OSError, and then leaves no temporary file behind.
-    """
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())  # a rename may reach the disk before the bytes do
-        if keep is not None and path.exists():
-            os.replace(path, keep)
-        os.replace(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    if os.name == "posix":  # Windows cannot open a folder, and does not need to
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

@@ -14,8 +14,8 @@ import torch
 from torch.utils.tensorboard import SummaryWriter
 
 import labkit
+from labkit.durable import write_durably
 from labkit.errors import CheckpointError
-from labkit.training import checkpoint
 from labkit.training.config import Config
 
 
@@ -54,7 +54,7 @@ class Record:
         """Open the folder of a run that goes on, with its history set back to that of the checkpoint."""
         record = cls(folder)
         lines = "".join(json.dumps(row) + "\n" for row in history)
-        checkpoint.write_durably(folder / "history.jsonl", lines.encode("utf-8"))
+        write_durably(folder / "history.jsonl", lines.encode("utf-8"))
         return record
 
     def add_epoch(self, row: dict) -> None:
@@ -89,7 +89,7 @@ class Record:
 
     def _write(self, name: str, content: dict) -> None:
         text = json.dumps(content, indent=2) + "\n"
-        checkpoint.write_durably(self.folder / name, text.encode("utf-8"))
+        write_durably(self.folder / name, text.encode("utf-8"))
 
 
 def _new_folder(base: Path, config: Config) -> Path:
