@@ -35,6 +35,9 @@ class ImageBatches(Dataset):
         self.statistics = tuple(torch.as_tensor(value, dtype=torch.float32) for value in given)
         if [tuple(value.shape) for value in self.statistics] != [(channels,)] * 2:
             raise DataError(f"statistics: give (mean, deviation) with one value for each of the {channels} channels.")
+        mean, deviation = self.statistics
+        if not (torch.isfinite(mean).all() and torch.isfinite(deviation).all() and (deviation > 0).all()):
+            raise DataError(f"statistics: the mean must be finite and the deviation above 0, got {mean}, {deviation}.")
 
     def __len__(self) -> int:
         return len(self.data)

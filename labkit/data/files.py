@@ -4,6 +4,7 @@ An archive is never unpacked to disk. Names use "/" on every system and are writ
 "é" as two characters), so that a directory and a tar made of it on another machine give the same names and order.
 """
 
+import errno
 import os
 import re
 import tarfile
@@ -16,6 +17,7 @@ from pathlib import Path
 from labkit.errors import DataError
 
 NOT_A_FILE = "is a link or a device, not a file, and was left out."
+LARGEST_FILE = 2**29  # bytes; no picture is larger, and reading what only calls itself one could fill the memory
 ESCAPING = re.compile(r"^([/\\]|[A-Za-z]:)|(^|[/\\])\.\.([/\\]|$)")
 
 
@@ -40,22 +42,25 @@ class Directory:
             self.folders += [tidy(prefix + folder) for folder in folders]
             for file in files:
                 name, place = tidy(prefix + file), os.path.join(parent, file)
-                if os.path.isfile(place):
-                    self._paths[name] = place
-                else:
+                if not os.path.isfile(place):
                     self.notes.append(f"{name} {NOT_A_FILE}")
+                elif name in self._paths:
+                    self.notes.append(f"{name} is there twice, in two spellings of Unicode, and one was left out.")
+                else:
+                    self._paths[name] = place
         self.names = sorted(self._paths)
 
     def contents(self, names: Collection[str]) -> Iterator[tuple[str, bytes | OSError]]:
         """Yield (name, content) for each of `names`; a file that the system will not read gives its OSError."""
         for name in names:
             try:
+                _refuse_huge(os.path.getsize(self._paths[name]))
                 yield name, Path(self._paths[name]).read_bytes()
             except OSError as error:
                 yield name, error
 
     def _refuse(self, error: OSError) -> None:
-        raise DataError(f"The folder {tidy(str(error.filename))} cannot be read: {error.strerror}.") from error
+        raise DataError(f"The folder {printable(error.filename)} cannot be read: {error.strerror}.") from error
 
 
 class TarArchive:
@@ -80,7 +85,7 @@ class TarArchive:
                 self.notes.append(f"{name} {NOT_A_FILE}")
         self.names = sorted(self._places)
 
-    def contents(self, names: Collection[str]) -> Iterator[tuple[str, bytes]]:
+    def contents(self, names: Collection[str]) -> Iterator[tuple[str, bytes | OSError]]:
         """Yield (name, content) for each of `names`, in the order in which they lie in the archive.
 
         A compressed archive can only be read forwards: in order of name it would be decompressed again and again.
@@ -88,6 +93,11 @@ class TarArchive:
         with self._open() as archive:
             for name in sorted(names, key=self._places.__getitem__):
                 start, length = self._places[name]
+                try:
+                    _refuse_huge(length)
+                except OSError as error:
+                    yield name, error
+                    continue
                 archive.fileobj.seek(start)
                 yield name, archive.fileobj.read(length)
 
@@ -105,8 +115,9 @@ class TarArchive:
             with tarfile.open(self.path, "r:*", encoding="utf-8") as archive:
                 yield archive
         except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+            reason = str(error).partition(":\n")[0]  # tarfile lists every kind of archive that it is not
             raise DataError(
-                f"{self.path} cannot be read as a tar archive ({error}). If it is damaged or was cut off, get it "
+                f"{self.path} cannot be read as a tar archive ({reason}). If it is damaged or was cut off, get it "
                 "again; a folder with the pictures works too."
             ) from error
 
@@ -120,6 +131,16 @@ class TarArchive:
 
 
 def tidy(name: str) -> str:
-    """Return a name that can be compared and shown: no "./", composed Unicode, "?" for bytes that are not text."""
-    parts = [part for part in name.split("/") if part not in ("", ".")]
-    return unicodedata.normalize("NFC", "/".join(parts).encode("utf-8", "replace").decode("utf-8"))
+    """Return a name that can be compared and shown: no "./", composed Unicode, nothing that is not printable."""
+    return printable("/".join(part for part in name.split("/") if part not in ("", ".")))
+
+
+def printable(name: str) -> str:
+    r"""Return a name in composed Unicode, with "\x1b" for a control character, "\udcff" for a byte that is no text."""
+    text = name.encode("utf-8", "backslashreplace").decode("utf-8")
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: rf"\x{ord(found[0]):02x}", unicodedata.normalize("NFC", text))
+
+
+def _refuse_huge(length: int) -> None:
+    if length > LARGEST_FILE:
+        raise OSError(errno.EFBIG, f"{length / 1e6:,.0f} MB are too many for a picture")

@@ -29,6 +29,8 @@ class ImageSet:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.classes is None or len(set(self.classes)) != len(self.classes):
+            raise DataError(f"{self.source}: classes must be one name for each class, all different: {self.classes!r}.")
         object.__setattr__(self, "classes", tuple(self.classes))
         object.__setattr__(self, "notes", tuple(self.notes))
         images, labels = self.images, self.labels
@@ -87,8 +89,8 @@ class ImageSet:
         Each class gives the whole number of pictures nearest to its share, but keeps at least one on the side of the
         rest. The order within both parts is the original one. Raises DataError if the held-out part would be empty.
         """
-        if not 0 < fraction < 1:
-            raise DataError(f"split: fraction must lie between 0 and 1, got {fraction}.")
+        if not isinstance(fraction, int | float) or isinstance(fraction, bool) or not 0 < fraction < 1:
+            raise DataError(f"split: fraction must lie between 0 and 1, got {fraction!r}.")
         held_out = torch.zeros(len(self), dtype=torch.bool)
         for label in range(len(self.classes)):
             members = torch.nonzero(self.labels == label).flatten()

@@ -6,7 +6,7 @@ in every process.
 """
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor
@@ -64,7 +64,7 @@ class Loader:
         source = self._workers if self._workers is not None else (self.batches[request] for request in self._requests)
         self._iterations += 1
         iteration = self._iterations
-        for number, (inputs, targets) in enumerate(source, start=batch + 1):
+        for number, (inputs, targets) in enumerate(_explained(source), start=batch + 1):
             self._epoch, self._batch = (epoch, number) if number < len(self) else (epoch + 1, 0)
             yield devices.send(inputs, self.device), devices.send(targets, self.device)
             if self._workers is not None and iteration != self._iterations:
@@ -120,6 +120,19 @@ class _Requests:
         return len(self.parts)
 
 
+def _explained(batches: Iterable) -> Iterator:
+    """Pass batches on, and say in a sentence what it means when a worker process ends without a word."""
+    try:
+        yield from batches
+    except RuntimeError as error:
+        if not str(error).startswith("DataLoader worker"):
+            raise  # an error of the data set itself, in its own words
+        raise DataError(
+            "A process that prepares batches was ended from outside, most often for want of memory. Use a smaller "
+            "num_workers; with num_workers=0 an error of the data set shows its place."
+        ) from error
+
+
 def _prepare_worker(worker: int) -> None:
     """Let workers ignore Ctrl-C, which reaches every process of a terminal: the main one decides when to stop."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -151,6 +164,9 @@ def loader(
             f"{type(data).__name__} has no length or cannot be indexed, so no order can be drawn. "
             "Give a map-style data set (with __len__ and __getitem__), or read the stream into an ImageSet."
         )
+    for name, value in {"batch_size": batch_size, "shift": shift, "cutout": cutout, "num_workers": num_workers}.items():
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise DataError(f"{name}={value!r} must be a whole number.")
     if batch_size < 1:
         raise DataError(f"batch_size={batch_size}: a batch needs at least 1 sample.")
     if num_workers < 0:

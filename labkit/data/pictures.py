@@ -1,5 +1,6 @@
 """Your own pictures: a folder or a tar archive becomes ImageSets, and every file that could not be read is named."""
 
+import os
 import sys
 import time
 import warnings
@@ -41,7 +42,7 @@ def folder(path: str | Path, size: int | tuple[int, int] | None = None) -> dict[
     Raises DataError if the path or its layout is not as said, if a class has no readable picture, if a part has a class
     that the training part lacks, or if more files of a part are unreadable than readable.
     """
-    path = Path(path).expanduser()
+    path = Path(os.path.expanduser(path))
     size = _checked_size(size)
     files = _open(path)
     parts, classes = arrange(files.names, files.folders, str(path))
@@ -75,9 +76,9 @@ def _image_set(
 
 
 def _open(path: Path) -> Directory | TarArchive:
-    if path.is_dir():
+    if os.path.isdir(path):
         return Directory(path)
-    if not path.exists():
+    if not os.path.exists(path):  # unlike Path.exists, false for a name that no system can have
         raise DataError(f"There is no file or folder {path} (looked from {Path.cwd()}). Is it spelt right?")
     if path.name.lower().endswith(ARCHIVES):
         return TarArchive(path)
@@ -109,7 +110,7 @@ def _default_size(files: Directory | TarArchive, parts: dict[str, Part]) -> tupl
 
 def _decode(content: bytes | OSError, size: tuple[int, int] | None) -> tuple[numpy.ndarray, str | None]:
     if isinstance(content, OSError):
-        raise UnreadablePicture(f"the system will not read it ({content.strerror})")
+        raise UnreadablePicture(f"it cannot be read ({content.strerror})")
     return decode(content, size)
 
 

@@ -104,7 +104,7 @@ def fashion_mnist(part: str = "train") -> ImageSet:
 def cache_folder() -> Path:
     """Return where downloads are kept: $LABKIT_CACHE, else the user's cache folder. It need not exist yet."""
     if named := os.environ.get("LABKIT_CACHE"):
-        return Path(named).expanduser()
+        return Path(os.path.expanduser(named))
     if local := os.environ.get("LOCALAPPDATA"):  # Windows
         return Path(local) / "labkit"
     return Path.home() / ".cache" / "labkit"
@@ -132,7 +132,7 @@ def _local_root(name: str) -> Path | None:
 
 def _search_folders() -> list[Path]:
     named = os.environ.get("LABKIT_DATA")
-    return [*([Path(named).expanduser()] if named else []), cache_folder()]
+    return [*([Path(os.path.expanduser(named))] if named else []), cache_folder()]
 
 
 def _load(name: str, part: str) -> ImageSet:

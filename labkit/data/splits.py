@@ -1,6 +1,7 @@
 """Three parts with three purposes: train to learn from, val to make choices with, test to be looked at last."""
 
 import difflib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +79,11 @@ def _load_parts(name_or_path: str | Path) -> dict[str, ImageSet]:
     name = str(name_or_path)
     if name in NAMES:
         return NAMES[name]()
-    if isinstance(name_or_path, Path) or Path(name).expanduser().exists() or "/" in name or "\\" in name:
+    if not name.strip():
+        raise DataError(
+            "The data have no name. Give one, such as 'digits', or the path of a folder ('.' for this one)."
+        )
+    if isinstance(name_or_path, Path) or os.path.exists(os.path.expanduser(name)) or "/" in name or "\\" in name:
         return folder(name_or_path)
     close = difflib.get_close_matches(name.lower().replace("-", "_"), NAMES, n=1)
     guess = f" Did you mean {close[0]!r}?" if close else ""

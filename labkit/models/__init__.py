@@ -19,9 +19,21 @@ def build(
     """Return the network called "mlp", "lenet" or "cnn" with initial weights that depend on `seed` alone.
 
     image_shape: (channels, height, width). The global generators are left as they were.
-    Raises ConfigError for an unknown name or pictures that are too small.
+    Raises ConfigError for an unknown name, pictures that are too small, and sizes that mean nothing.
     """
-    if name not in NETWORKS:
+    if not isinstance(name, str) or name not in NETWORKS:
         raise ConfigError(f"Model {name!r} is not known. Choose one of {', '.join(map(repr, NETWORKS))}.")
+    if not isinstance(image_shape, tuple | list) or len(image_shape) != 3 or not all(map(_is_size, image_shape)):
+        raise ConfigError(f"image_shape={image_shape!r} must be three whole numbers: (channels, height, width).")
+    if not _is_size(class_count):
+        raise ConfigError(
+            f"class_count={class_count!r} must be a whole number of at least 1, as len(images.classes) is."
+        )
+    if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
+        raise ConfigError(f"dropout={dropout!r} must be a number from 0 to below 1.")
     with randomness.frozen_randomness(randomness.seed_for(seed, "initial weights")):
         return NETWORKS[name](image_shape, class_count, dropout=dropout)
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0

@@ -123,8 +123,9 @@ def test_a_damaged_header_in_the_middle_is_noticed(tmp_path: Path) -> None:
 def test_what_only_calls_itself_an_archive_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "fake.tar.gz"
     path.write_bytes(content)
-    with pytest.raises(DataError, match="cannot be read as a tar archive"):
+    with pytest.raises(DataError, match="cannot be read as a tar archive") as caught:
         TarArchive(path)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need special rights on Windows")
@@ -150,4 +151,27 @@ def test_a_file_that_vanishes_gives_its_error_in_place(tree: Path) -> None:
 def test_names_are_tidied() -> None:
     assert tidy("./a//b/./c.png") == "a/b/c.png"
     assert tidy("e\u0301") == "é"
-    assert tidy("bad\udcff") == "bad?"
+    assert tidy("bad\udcff") == "bad\\udcff" != tidy("bad\udcfe"), "two names must not become one"
+    assert tidy("a\nb/\x1b[31mred") == "a\\x0ab/\\x1b[31mred", "a name from an archive must not steer the terminal"
+
+
+@pytest.mark.skipif(os.name == "nt" or sys.platform == "darwin", reason="these systems allow no such names")
+def test_names_that_are_no_text_or_spelt_twice_are_all_accounted_for(tmp_path: Path) -> None:
+    for name in (b"\x80.png", b"\x81.png", "é.png".encode(), "e\u0301.png".encode()):
+        with open(os.fsencode(tmp_path) + b"/" + name, "wb") as file:
+            file.write(name)
+    files = Directory(tmp_path)
+    assert files.names == ["\\udc80.png", "\\udc81.png", "é.png"]
+    assert dict(files.contents(files.names[:2])) == {"\\udc80.png": b"\x80.png", "\\udc81.png": b"\x81.png"}
+    assert len(files.notes) == 1 and "é.png is there twice" in files.notes[0]
+
+
+def test_a_file_too_large_for_a_picture_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("labkit.data.files.LARGEST_FILE", 10)
+    (tmp_path / "some").mkdir()
+    (tmp_path / "some" / "a").write_bytes(bytes(10))
+    (tmp_path / "some" / "b").write_bytes(bytes(11))
+    archive = packed(tmp_path / "some.tar", [("a", bytes(10)), ("b", bytes(11))])
+    for files in (Directory(tmp_path / "some"), TarArchive(archive)):
+        contents = dict(files.contents(["a", "b"]))
+        assert contents["a"] == bytes(10) and "too many for a picture" in contents["b"].strerror

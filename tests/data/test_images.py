@@ -60,6 +60,12 @@ def test_what_does_not_fit_is_refused_with_a_sentence(images: object, labels: ob
         ImageSet(images, labels, ("a", "b"), "my pictures")
 
 
+@pytest.mark.parametrize("classes", [None, ("a", "a")])
+def test_classes_without_names_of_their_own_are_refused(classes: object) -> None:
+    with pytest.raises(DataError, match="one name for each class, all different"):
+        ImageSet(IMAGES, LABELS, classes, "my pictures")
+
+
 def test_nothing_can_be_assigned(noise_set: Make) -> None:
     with pytest.raises(FrozenInstanceError):
         noise_set().labels = LABELS
@@ -140,7 +146,7 @@ def test_the_classes_of_a_split_are_drawn_apart_from_each_other() -> None:
     assert places[0] != places[1]
 
 
-@pytest.mark.parametrize("fraction", [0, 1, -0.2, 1.5, float("nan")])
+@pytest.mark.parametrize("fraction", [0, 1, -0.2, 1.5, float("nan"), None, "half", True])
 def test_an_impossible_share_is_refused(fraction: float, noise_set: Make) -> None:
     with pytest.raises(DataError, match="fraction must lie between 0 and 1, got"):
         noise_set().split(fraction)

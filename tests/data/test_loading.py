@@ -372,6 +372,15 @@ def test_the_fingerprint_of_other_data_sees_the_first_and_the_last_sample() -> N
         ({"shift": -1}, "shift=-1: pictures of 6×5 can be moved by 0 to 4"),
         ({"cutout": 7}, r"cutout=7: choose 0 \(off\) to 6 for pictures of 6×5"),
         ({"cutout": -1}, r"cutout=-1: choose 0 \(off\) to 6"),
+        ({"batch_size": 2.5}, "batch_size=2.5 must be a whole number"),
+        ({"batch_size": "4"}, "batch_size='4' must be a whole number"),
+        ({"batch_size": None}, "batch_size=None must be a whole number"),
+        ({"batch_size": True}, "batch_size=True must be a whole number"),
+        ({"shift": 1.5}, "shift=1.5 must be a whole number"),
+        ({"cutout": None}, "cutout=None must be a whole number"),
+        ({"num_workers": 1.5}, "num_workers=1.5 must be a whole number"),
+        ({"statistics": (torch.zeros(3), torch.zeros(3))}, "the deviation above 0"),
+        ({"statistics": (torch.full((3,), float("nan")), torch.ones(3))}, "the mean must be finite"),
         ({"statistics": (torch.zeros(1), torch.ones(1))}, "with one value for each of the 3 channels"),
         ({"statistics": (torch.zeros(3),)}, r"give \(mean, deviation\) with one value for each of the 3 channels"),
     ],
@@ -430,6 +439,24 @@ def test_a_device_that_is_not_there_is_refused(noise_set: Make) -> None:
 def test_samples_that_make_no_batch_are_refused(sample: Callable, sentence: str, num_workers: int) -> None:
     with raises(DataError, match=sentence):
         next(iter(loader(Numbers(sample), 2, num_workers=num_workers)))
+
+
+class Ends:
+    """A data set at whose third sample the process is gone, as if the system had taken its memory back."""
+
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        if index == 2:
+            os._exit(1)
+        return torch.zeros(2), index
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a worker that is started anew cannot find this class on Windows")
+def test_a_worker_that_is_ended_from_outside_is_explained() -> None:
+    with raises(DataError, match="was ended from outside.*num_workers=0"):
+        list(loader(Ends(), 2, num_workers=1))
 
 
 def test_a_list_of_pairs_is_a_data_set() -> None:

@@ -49,6 +49,27 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
         build("resnet", (3, 32, 32), 10)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"name": ["cnn"]}, "Model \\['cnn'\\] is not known"),
+        ({"name": None}, "Model None is not known"),
+        ({"image_shape": (32, 32)}, "must be three whole numbers"),
+        ({"image_shape": (3, 0, 32)}, "must be three whole numbers"),
+        ({"image_shape": (3, -8, 32)}, "must be three whole numbers"),
+        ({"image_shape": 32}, "must be three whole numbers"),
+        ({"class_count": 0}, "class_count=0 must be a whole number of at least 1"),
+        ({"class_count": "10"}, "class_count='10' must be"),
+        ({"class_count": 2.0}, "class_count=2.0 must be"),
+        ({"dropout": 1.0}, "dropout=1.0 must be a number from 0 to below 1"),
+        ({"dropout": float("nan")}, "dropout=nan must be"),
+    ],
+)
+def test_sizes_that_mean_nothing_are_refused(arguments: dict, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        build(**({"name": "mlp", "image_shape": (3, 8, 8), "class_count": 4} | arguments))
+
+
 def test_an_error_while_building_leaves_the_generators_alone_too() -> None:
     before = torch.get_rng_state()
     with pytest.raises(ConfigError, match="too small"):
