@@ -1,4 +1,4 @@
-"""The command line: `labkit check`, `labkit data`, `labkit train`, `labkit build`.
+"""The command line: `labkit check`, `labkit data`, `labkit train`, `labkit build`, `labkit solve`.
 
 Modules are imported inside the commands, and only here: torch takes seconds, and `labkit --help` shall be instant.
 """
@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -104,17 +105,64 @@ def build(names: tuple[str, ...], check_only: bool) -> None:
 
     differing = []
     for chapter in places.chapters(places.find_course(), names):
-        click.echo(f"{chapter.name:<32}", nl=False)
-        try:
-            outcome = builder.check(chapter) if check_only else builder.build(chapter)
-        except BaseException:
-            click.echo("failed")
-            raise
-        click.echo(f"{outcome.seconds:6.1f} s  {outcome.state}")
+        with _line_about(chapter.name) as line:
+            outcome = (builder.check if check_only else builder.build)(chapter, line.count)
+            line.end(f"{outcome.seconds:6.1f} s  {outcome.state}")
         if outcome.explanation:
             differing.append(f"{chapter.name}: {outcome.explanation}")
     if differing:
         raise LabkitError("stored notebooks differ from a fresh build.\n" + "\n".join(differing))
+
+
+@labkit.command(
+    epilog=_examples(
+        "labkit solve all --out solved      every chapter with its answers, in the folder solved",
+        "labkit solve 01 --out solved       one chapter by its number",
+    ),
+)
+@click.argument("names", nargs=-1, required=True, metavar="CHAPTER...|all")
+@click.option("--out", "folder", required=True, metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+def solve(names: tuple[str, ...], folder: Path) -> None:
+    """Make the instructor edition of chapters: answers filled in, notes shown, every section timed.
+
+    A file in DIR that labkit did not write, or that was changed since, is never overwritten. nbgrader makes and grades
+    assignments from these notebooks; DIR/nbgrader_config.py says how.
+    """
+    from labkit.course import editions, places
+
+    chapters = places.chapters(places.find_course(), () if names == ("all",) else names)
+    editions.prepare(folder, chapters)
+    for chapter in chapters:
+        with _line_about(chapter.name) as line:
+            seconds = editions.solve(chapter, folder, line.count)
+            line.end(f"{seconds:6.1f} s  {folder / chapter.notebook.name}")
+
+
+@dataclasses.dataclass
+class _Line:
+    """The line about one chapter; on a terminal it counts the cells until it is ended."""
+
+    name: str
+
+    def count(self, cell: int, cells: int) -> None:
+        """Say which cell runs, where a line can rewrite itself."""
+        if sys.stdout.isatty():
+            click.echo(f"\r{self.name:<32}cell {cell} of {cells} ", nl=False)
+
+    def end(self, text: str) -> None:
+        """Write the line that stays."""
+        click.echo(f"\r{self.name:<32}{text:<24}" if sys.stdout.isatty() else f"{self.name:<32}{text}")
+
+
+@contextlib.contextmanager
+def _line_about(name: str) -> Iterator[_Line]:
+    """Give the line to the block, and end it where the block cannot."""
+    line = _Line(name)
+    try:
+        yield line
+    except BaseException as error:
+        line.end("stopped" if isinstance(error, KeyboardInterrupt) else "failed")
+        raise
 
 
 class Train(click.Command):
@@ -151,7 +199,7 @@ def _option(field: dataclasses.Field) -> click.Option:
         "labkit train --data digits --epochs 6",
         "labkit train --data my_pictures.tar --model cnn --learning-rate 0.001 --seed 1",
         "labkit train --data shapes --json | tail -n 1",
-        "labkit train --resume runs/digits-cnn-0",
+        "labkit train --resume runs/digits-cnn-seed0-20260131-181500",
     ),
 )
 @click.option("--resume", metavar="RUN", type=click.Path(path_type=Path), help="Go on with the run in this folder.")
@@ -172,6 +220,7 @@ def train(context: click.Context, resume: Path | None, as_json: bool, **settings
         project = training.resume_project(resume) if resume else training.project(training.Config(**settings))
         if project.test:
             click.echo(f"test accuracy {project.test.accuracy:.2%} on {len(project.splits.test)} pictures")
+            click.echo(f"record: {project.run.folder or 'none, since --run-dir is empty'}")
     if as_json:
         click.echo(json.dumps(project.summary()))
     if project.run.status == "interrupted":
