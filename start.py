@@ -86,14 +86,16 @@ def read_command_line(arguments=None):
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("command", nargs="?", choices=["lab", "test"], default="lab", help="default: lab")
+    parser.add_argument("command", nargs="?", metavar="{lab,test}", default="lab", help="default: lab")
     parser.add_argument("--no-browser", action="store_true", help="serve the lab and print its address")
     parser.add_argument("--port", type=int, help="port of the lab (default: 8888 or the next free one)")
     parser.add_argument("--cpu", action="store_true", help="install PyTorch's CPU build: 0.8 GB, not 5.5")
     parser.add_argument("--offline", metavar="DIR", type=Path, help="install from the wheels in DIR")
     options, rest = parser.parse_known_args(arguments)
-    if rest and options.command != "test":
+    if rest and options.command != "test":  # asked first: the value of a misspelt option was taken for the command
         parser.error("unrecognized arguments: " + " ".join(rest))
+    if options.command not in ("lab", "test"):
+        parser.error(f"there is no command {options.command}; it is lab, test, or nothing at all")
     if options.port is not None and not 0 < options.port < 65536:
         parser.error("--port must be between 1 and 65535")
     if options.offline and not options.offline.is_dir():

@@ -106,7 +106,8 @@ def test_a_port_that_was_freed_a_moment_ago_can_be_used():
     [
         (["--prot=8899"], "unrecognized arguments: --prot=8899"),
         (["lab", "notebooks"], "unrecognized arguments: notebooks"),
-        (["tset"], "invalid choice: 'tset'"),
+        (["--prot", "8899"], "unrecognized arguments: --prot\n"),
+        (["tset"], "there is no command tset"),
         (["--port", "99999"], "--port must be between 1 and 65535"),
         (["--port", "0"], "--port must be between 1 and 65535"),
         (["--offline", "no such folder"], "no such folder: there is no such folder"),
