@@ -180,8 +180,16 @@ def test_train_prints_a_table_and_one_json_line_last(tmp_path):
     assert {"test_accuracy", "seconds", "epochs", "parameters", "run_dir"} <= set(result)
     assert result["epochs"] == 2 and result["test_accuracy"] > 0.5
     assert "val loss" in finished.stderr and "test accuracy" in finished.stderr
+    assert f"record: {result['run_dir']}\n" in finished.stderr
     folder = tmp_path / result["run_dir"]
     assert json.loads((folder / "run.json").read_text(encoding="utf-8"))["config"]["seed"] == 3
+
+
+def test_train_without_a_record_says_so(tmp_path):
+    finished = labkit("train", "--epochs", "1", "--run-dir", "", folder=tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.splitlines()[-1] == "record: none, since --run-dir is empty"
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_run_that_ctrl_c_stopped_goes_on_with_resume(tmp_path):
