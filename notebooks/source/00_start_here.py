@@ -7,7 +7,11 @@
 # In this chapter: is the computer ready; a first training from pictures to mistakes; and the one test to run before
 # every longer training. It takes about twenty minutes.
 #
-# A notebook is run cell by cell: click into a cell, press Shift + Enter. *Run → Run All Cells* runs all of them.
+# A notebook is run cell by cell: click into a cell, press Shift + Enter. *Run → Run All Cells* runs all of them. The
+# results of an earlier run stand here already: *Edit → Clear Outputs of All Cells* takes them away, so that you can
+# predict without peeking.
+#
+# The first cell of each chapter holds what you may change; `parameters`, in the second, checks it.
 
 # %% tags=["parameters"]
 fast: bool = True  # True: 6 epochs; False: 12, a little more accurate
@@ -62,7 +66,8 @@ for name, part in (("training", digits.train), ("validation", digits.val), ("tes
 # %% [markdown]
 # ## A first training
 #
-# A `Config` holds every setting of a run. `project` does the rest: loaders, network, training, test.
+# A `Config` holds every setting of a run (an empty `run_dir`: keep no record on disk). `project` does the rest:
+# loaders, network, training, test.
 #
 # **Predict** before you run it: guessing is right once in ten. How good will a small convolutional network be after
 # the first epoch, that is, after it has seen each training picture once? And after six?
@@ -78,8 +83,9 @@ show.curves(result.run.history)
 # %% [markdown]
 # One row of the table is one epoch. *Loss* says how far the answers are from the truth; it is what training makes
 # smaller. *Running accuracy* is counted while the network changes, *validation* after each epoch on pictures that it
-# does not learn from. Validation is the one to watch: training can get better while validation gets worse. (In the
-# early epochs, while the rate is high, it may jump.)
+# does not learn from; a star marks the lowest validation loss so far. *Rate* is the learning rate, the size of the
+# steps. Validation is the one to watch: training can get better while validation gets worse. (In the early epochs,
+# while the rate is high, it may jump.)
 #
 # ## What did it learn, and what not?
 #
@@ -97,14 +103,14 @@ show.mistakes(digits.test, result.test)
 
 # %% [markdown]
 # And one at a time, the hardest first: the network found their true class least likely. This is a *control*: move the
-# slider with the mouse or the arrow keys.
+# slider with the mouse or the arrow keys. No hatched bar to be seen? Then the network gave the truth almost nothing.
 
 # %% tags=["nbval-ignore-output"]
 show.answers_control(digits.test, result.test)
 
 # %% [markdown]
-# **Try it:** write `model="cnn"` into the config above, a deeper network with normalisation, and run from there. How
-# many mistakes are left?
+# **Try it:** write `model="cnn"` into the config above, a deeper network with normalisation, and run from there
+# (*Run → Run Selected Cell and All Below*). How many mistakes are left?
 #
 # ## The first habit: overfit 32 pictures
 #
@@ -163,7 +169,8 @@ print(f"two labels per picture: stops near ln 2 = {math.log(2):.2f}: {abs(loss -
 # - **Controls** are pictures with sliders, like the one above. On paper and in a web page their picture stays.
 # - Numbers that differ from computer to computer are checked by an `assert` in the cell: it says in which band they
 #   must lie.
-# - Break things. A cell that you changed can be put back with *Edit → Undo*, the whole notebook from the repository.
+# - Break things. A cell that you changed can be put back with *Edit → Undo*; the whole notebook is made anew by
+#   `labkit build 00` in a terminal (*File → New → Terminal*), in half a minute. Then open it again.
 #
 # Exercises with checks and hints are planned; the present chapters have none yet.
 #

@@ -33,8 +33,12 @@ torch.set_num_threads(1)  # networks as small as these are faster on one thread
 # %% [markdown]
 # ## 1 · Eight lines
 #
-# The data: handwritten digits of 8 × 8 pixels, in three parts. The loaders give batches of pictures (mean 0,
-# deviation 1) with their labels. Below them, the eight lines.
+# The data: handwritten digits of 8 × 8 pixels, in three parts. The loaders give batches of pictures with their labels.
+# Both subtract the mean of the *training* pixels and divide by their deviation (`statistics`): validation has to see
+# the same scale. The network `mlp` is three linear layers with ReLU between them. Below, the eight lines.
+#
+# A loader gives `at(epoch, batch)` the same batches each time, and `models.build` the same first weights. So when two
+# runs in this chapter differ, it is by the line that was changed, not by chance.
 #
 # **Predict:** an untrained network knows nothing of ten classes. What is its loss, roughly? Will the printed loss
 # fall in each epoch?
@@ -80,8 +84,8 @@ assert loss.item() < 1.0
 # You will read that *the order cannot be swapped*, and that `zero_grad` belongs right before `backward`. Is it so?
 # The function below does the three calls in the order you name, always after the forward pass.
 #
-# **Predict:** four orders. Which two give the same losses, to the last digit? Which one learns nothing? And what does
-# a loop do that never zeroes?
+# **Predict** for three orders, *zero backward step*, *backward zero step* and *backward step zero*: which two give the
+# same losses, to the last digit? Which one learns nothing? And what does a loop do that never zeroes?
 
 
 # %% tags=["nbval-ignore-output"] claims=["C208", "C211"]
@@ -136,7 +140,8 @@ print(error_of(lambda: losses_when("step zero backward")))
 #
 # ### What `backward` fills, and what stays attached
 #
-# You will read that after `backward` the loss is *already detached from the graph*. Is it so?
+# The *graph* is PyTorch's note of how a number was computed; `backward` walks it from the loss to the weights. You will
+# read that after `backward` the loss is *already detached from the graph*. Is it so?
 #
 # **Predict:** of four parameters, one is frozen and two belong to a layer that the forward pass does not use. Which
 # get a gradient? And how many graphs does a running sum of a hundred losses hold?
@@ -321,9 +326,9 @@ for kind in (torch.optim.Adam, torch.optim.AdamW):
     print(f"{kind.__name__:5} 10 -> {weight.item():.2f}")
 
 # %% [markdown] claims=["C204"]
-# SGD has no momentum until you ask for it: pass `momentum=0.9`. Both Adams were asked for a decay of 1 % at a rate of
-# 0.1, that is, for 0.01 of the weight 10. AdamW takes just that. Adam sends the decay through its adaptive step,
-# which turns it into a whole step of 0.1. Use AdamW when you use decay.
+# SGD has no momentum until you ask for it: pass `momentum=0.9`. Both Adams were asked for a decay of 0.01 at a rate of
+# 0.1, so the weight 10 should lose 0.1 · 0.01 · 10 = 0.01. AdamW takes just that. Adam sends the decay through its
+# adaptive step, which turns it into a whole step of 0.1. Use AdamW when you use decay.
 #
 # Which is better, AdamW or SGD with a cosine schedule? It depends on the model: convolutional networks often end a
 # little better with SGD, transformers stay with AdamW. No general proof exists; measure.
@@ -600,10 +605,11 @@ print("batch normalisation, updates of its statistics:", updates)
 print(f"largest difference of its outputs: {(large_output - small_output).abs().max().item():.1f}")
 
 # %% [markdown]
-# **Rule:** weight each loss by its share of the window's samples, and step after the last, possibly shorter, window
-# too. Done so it is exact, and no emergency measure: it costs time, not accuracy. `labkit` collects the whole window
-# first, because only then it knows the count. One thing it cannot mend: batch normalisation sees each small batch.
-# (GroupNorm and LayerNorm do not care, since they never look across samples.)
+# **Rule:** weight each loss by its share of the samples of the *window* (the small batches of one step), and step
+# after the last, possibly shorter, window too. Done so it is exact, and no emergency measure: it costs time, not
+# accuracy. `labkit` collects the whole window first, because only then it knows the count. One thing it cannot mend:
+# batch normalisation sees each small batch. (GroupNorm and LayerNorm do not care, since they never look across
+# samples.)
 #
 # You will read accumulation written with a scaler: `scaler.scale(loss).backward()` and, every few batches,
 # `optimizer.step()`. A scaler (needed for float16 only) multiplies the loss so that small gradients survive.
@@ -697,7 +703,7 @@ def rates_of(make_schedule, steps=20, rate=0.1):
 shown = {
     "CosineAnnealingLR, T_max=10": rates_of(lambda optimizer: lr_scheduler.CosineAnnealingLR(optimizer, T_max=10)),
     "WarmRestarts, T_0=10": rates_of(lambda optimizer: lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=10)),
-    "OneCycleLR, 20 steps": rates_of(lambda optimizer: lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=21)),
+    "OneCycleLR, 20 steps": rates_of(lambda optimizer: lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=20)),
 }
 show.rates(shown)
 
@@ -761,7 +767,6 @@ print(error_of(lambda: lr_scheduler.ReduceLROnPlateau(optimizer, verbose=True)))
 # At the fifth: the first sets the best, then it waits for more than three without an improvement. It wants the loss,
 # once an epoch, after validation. (`verbose` is gone; read `get_last_lr()`.) An article that says *cuts to a tenth*
 # and writes `factor=0.5` states the default and uses another value; both are legal.
-
 #
 # `labkit` writes a schedule out as a table before training starts. Move the sliders: how does the batch size change
 # the number of updates, and so the shape?

@@ -180,7 +180,8 @@ for name, value in json.loads((run.folder / "result.json").read_text(encoding="u
 # %% [markdown]
 # - `run.json`: the settings, seed, versions, device, state of the code, and a fingerprint of the data.
 # - `history.jsonl`: a row an epoch. The `events` file draws the same in TensorBoard.
-# - `last.pt`: everything that a resume needs, to the bit. `best.pt`: the weights with the lowest validation loss.
+# - `last.pt`: everything that a resume needs, to the bit. `best.pt`: the weights with the lowest validation loss. The
+#   `previous` one of each is the one before, should the newest be damaged.
 #
 # The best weights come back with four lines.
 
