@@ -8,7 +8,20 @@ import importlib
 
 __version__ = "0.1.0"
 
-PARTS = ("course", "data", "devices", "environment", "errors", "exercises", "models", "randomness", "show", "tensors", "training")
+PARTS = (
+    "autograd",
+    "course",
+    "data",
+    "devices",
+    "environment",
+    "errors",
+    "exercises",
+    "models",
+    "randomness",
+    "show",
+    "tensors",
+    "training",
+)
 
 
 def __getattr__(name: str):

@@ -1,1 +1,6 @@
 """Autograd, opened up: an engine from nothing, the real graph as data, and what `autograd.grad` is good for."""
+
+from labkit.autograd.steps import Step, steps, watch
+from labkit.autograd.trace import Graph, Node, trace
+
+__all__ = ["Graph", "Node", "Step", "steps", "trace", "watch"]
