@@ -2,7 +2,10 @@
 
 import difflib
 import math
+import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from numbers import Integral, Real
 
 from labkit.errors import ConfigError
 
@@ -38,7 +41,7 @@ class Config:
     amp: str = setting("off", "mixed precision", choices=("off", "bf16", "fp16"))
     device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps")
     seed: int = setting(0, "decides every random choice", least=0)
-    num_workers: int = setting(0, "processes that prepare batches", least=0)
+    num_workers: int = setting(0, "processes that prepare batches", least=0, most=256)
     log_every: int = setting(20, "updates between two looks at the numbers", least=1)
     save_every: int = setting(0, "updates between two checkpoints; 0 = at the end of an epoch", least=0)
     run_dir: str = setting("runs", "folder for the records of runs; empty = write nothing")
@@ -52,12 +55,21 @@ class Config:
             raise ConfigError("learning_rate=0.0: nothing would be learned. A usual first try is 0.001.")
         if self.dropout == 1 or self.label_smoothing == 1:
             raise ConfigError("dropout and label_smoothing must be below 1: at 1 nothing of the signal is left.")
-        if set(self.name) & set('/\\:*?"<>|') or self.name in (".", ".."):
-            raise ConfigError(f'name={self.name!r} becomes the name of a folder; leave out / \\ : * ? " < > |')
+        if self.momentum == 1:
+            raise ConfigError("momentum must be below 1: at 1 no gradient is ever forgotten.")
+        if set(self.name) & set('/\\:*?"<>|') or self.name != self.name.strip(" .") or not self.name.isprintable():
+            raise ConfigError(
+                f'name={self.name!r} becomes the name of a folder; leave out / \\ : * ? " < > |, what cannot '
+                "be printed, and dots and spaces at the ends."
+            )
+        if len(os.fsencode(self.name)) > 200:
+            raise ConfigError(f"name={self.name[:20]!r}… is too long for a folder: use at most 200 letters.")
 
     @classmethod
     def from_parameters(cls, parameters: dict) -> "Config":
         """Return a Config from plain values. Raises ConfigError for an unknown name, with the nearest known one."""
+        if not isinstance(parameters, Mapping):
+            raise ConfigError(f"Settings are a dict of names and values, got {parameters!r}.")
         known = {declared.name for declared in fields(cls)}
         for name in parameters:
             if name not in known:
@@ -76,14 +88,14 @@ class Config:
 
 
 def _checked(name: str, value, wanted: type, limits: dict):
-    """Return the value (an int becomes a float where a float is wanted), or raise ConfigError."""
-    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
+    """Return the value as plain Python (NumPy's numbers cannot be stored safely), or raise ConfigError."""
+    if not isinstance(value, _TAKEN[wanted]) or (isinstance(value, bool) and wanted is not bool):
         hint = f" With papermill, `-r {name} …` passes text." if wanted is str else ""
-        raise ConfigError(
-            f"{name}={value!r} must be {_KINDS[wanted]}, got {_KINDS.get(type(value), type(value))}.{hint}"
-        )
+        kind = _KINDS.get(type(value), type(value).__name__)
+        raise ConfigError(f"{name}={value!r} must be {_KINDS[wanted]}, got {kind}.{hint}")
+    if wanted in (int, float) and isinstance(value, Integral) and not -(2**63) <= value < 2**63:
+        raise ConfigError(f"{name} is beyond what a computer counts with. Use a number of at most 18 digits.")
+    value = wanted(value)
     if wanted is float and not math.isfinite(value):
         raise ConfigError(f"{name}={value} is no usable number. Give a finite one.")
     if limits["choices"] and value not in limits["choices"]:
@@ -92,7 +104,11 @@ def _checked(name: str, value, wanted: type, limits: dict):
         raise ConfigError(f"{name}={value!r} is too small: it must be at least {limits['least']}.")
     if limits["most"] is not None and value > limits["most"]:
         raise ConfigError(f"{name}={value!r} is too large: it must be at most {limits['most']}.")
+    if wanted is float and value and not SMALLEST < abs(value) < LARGEST:
+        raise ConfigError(f"{name}={value!r} cannot be computed with: in float32 it becomes 0 or infinite.")
     return value
 
 
+SMALLEST, LARGEST = 1e-37, 1e38  # within what float32, in which weights are kept, can tell from 0 and from infinity
+_TAKEN = {int: Integral, float: Real, str: str, bool: bool}
 _KINDS = {int: "a whole number", float: "a number", str: "text", bool: "True or False", type(None): "nothing (None)"}

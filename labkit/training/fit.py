@@ -8,16 +8,16 @@ from pathlib import Path
 
 import torch.nn as nn
 
-from labkit import randomness
+from labkit import models, randomness
 from labkit.data.borrowed import as_loader
 from labkit.errors import ConfigError
-from labkit.training import checkpoint
 from labkit.training.config import Config
 from labkit.training.interrupts import StopRequest
 from labkit.training.metrics import evaluate
+from labkit.training.misfit import checked, explained
 from labkit.training.nonfinite import stop_if_not_finite
 from labkit.training.progress import Progress
-from labkit.training.state import Training
+from labkit.training.state import Training, saved_run
 from labkit.training.step import LossFunction, update, windows
 
 
@@ -47,7 +47,7 @@ def fit(model: nn.Module, train_loader, val_loader, config: Config, loss_fn: Los
     the end. Raises ConfigError, DataError or DeviceError before anything runs; NonFiniteError when a loss or gradient
     is not finite; CheckpointError when the run's folder cannot be written.
     """
-    training = Training(model, _checked(train_loader, val_loader, config), config, loss_fn)
+    training = Training(model, _train_loader(model, train_loader, val_loader, config), config, loss_fn)
     randomness.seed_everything(config.seed)
     training.open_record()
     return _train(training, val_loader)
@@ -60,14 +60,21 @@ def resume(model: nn.Module, train_loader, val_loader, folder: Path | str, loss_
     settings come from the checkpoint. Raises CheckpointError when model or data are not those of the run.
     """
     folder = Path(folder)
-    state = checkpoint.load(folder / "last.pt")
-    config = Config.from_parameters(state["config"])
-    training = Training(model, _checked(train_loader, val_loader, config), config, loss_fn)
+    config, state = saved_run(folder)
+    training = Training(model, _train_loader(model, train_loader, val_loader, config), config, loss_fn)
     training.load_state_dict(state, folder)
     return _train(training, val_loader)
 
 
-def _checked(train_loader, val_loader, config: Config):
+def _train_loader(model: nn.Module, train_loader, val_loader, config: Config):
+    """Return the training loader with the methods that the loop needs, after a look at everything that was given."""
+    if not isinstance(config, Config):
+        raise ConfigError(f"config must be a Config, such as Config(epochs=3), got {type(config).__name__}.")
+    if not isinstance(model, nn.Module):
+        raise ConfigError(f"The model must be a torch.nn.Module, got {model!r}.")
+    models.parameter_count(model)  # refuses layers that have no size yet: the optimizer could not hold their weights
+    if val_loader is not None:
+        as_loader(val_loader)
     if val_loader is None and (config.patience or config.schedule == "plateau"):
         raise ConfigError(
             "patience and schedule='plateau' watch the validation loss: give a val_loader, or turn them off."
@@ -108,17 +115,18 @@ def _train_epoch(training: Training, progress: Progress, stop: StopRequest) -> N
     training.model.train()  # in every epoch: the evaluation before it switched to evaluation mode
     batches = training.loader.at(training.epoch, training.batch)
     for window in windows(batches, config.accumulate):
-        window = [(inputs.to(training.device), targets.to(training.device)) for inputs, targets in window]
+        window = [tuple(part.to(training.device) for part in checked(batch)) for batch in window]
         training.schedule.set_rate(training.optimizer)
-        outcome = update(
-            training.model,
-            window,
-            training.loss_fn,
-            training.optimizer,
-            training.scaler,
-            training.precision,
-            config.clip_norm,
-        )
+        with explained(training.model, window, training.loss_fn):
+            outcome = update(
+                training.model,
+                window,
+                training.loss_fn,
+                training.optimizer,
+                training.scaler,
+                training.precision,
+                config.clip_norm,
+            )
         training.schedule.advance(outcome.stepped)
         training.totals.add(outcome)
         training.batch += len(window)

@@ -7,12 +7,12 @@ from functools import cached_property
 
 import torch
 import torch.nn as nn
-import torch.nn.functional as F
 from torch import Tensor
 
-from labkit.errors import DataError
+from labkit.errors import DataError, NonFiniteError
 from labkit.table import Table
-from labkit.training.step import Batch, LossFunction, count_correct, exact_dtype
+from labkit.training.misfit import checked, explained
+from labkit.training.step import Batch, LossFunction, count_correct, cross_entropy, exact_dtype
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,34 @@ class Predictions:
     """What a model says about every sample of a loader, in its order.
 
     logits: float32 (N, K) on the CPU; targets: int64 (N,); classes: K names, numbers where nobody named them.
+    Raises DataError when these do not fit together, NonFiniteError when a logit is NaN.
     """
 
     logits: Tensor
     targets: Tensor
     classes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        logits, targets, count = self.logits, self.targets, len(self.classes)
+        if logits.ndim != 2 or logits.shape[1] != count:
+            raise DataError(
+                f"The model returned {tuple(logits.shape)} for {len(targets)} samples, but there are {count} classes: "
+                "it must have one output for each class."
+            )
+        if targets.dtype != torch.int64 or targets.shape != logits.shape[:1]:
+            raise DataError(
+                f"The targets must be class numbers, int64 of shape ({len(logits)},), got {targets.dtype} of shape "
+                f"{tuple(targets.shape)}."
+            )
+        low, high = int(targets.min()), int(targets.max())
+        if low < 0 or high >= count:
+            raise DataError(f"The targets run from {low} to {high}, but the classes are numbered 0 to {count - 1}.")
+        broken = int(logits.isnan().any(dim=1).sum())
+        if broken:
+            raise NonFiniteError(
+                f"The outputs for {broken} of {len(logits)} samples are NaN, so they answer nothing. Look for NaN "
+                "in the inputs and in the weights."
+            )
 
     @cached_property
     def labels(self) -> Tensor:
@@ -79,7 +102,7 @@ class Predictions:
         return wrong[confidence.argsort(descending=True, stable=True)][:count]
 
 
-def evaluate(model: nn.Module, loader: Iterable[Batch], loss_fn: LossFunction = F.cross_entropy) -> Metrics:
+def evaluate(model: nn.Module, loader: Iterable[Batch], loss_fn: LossFunction = cross_entropy) -> Metrics:
     """Return the metrics of a model over everything a loader gives; the model keeps its mode and gets no gradient.
 
     loss_fn: gives the mean loss of a batch. Raises DataError if the loader gives nothing.
@@ -87,10 +110,11 @@ def evaluate(model: nn.Module, loader: Iterable[Batch], loss_fn: LossFunction = 
     device = device_of(model)
     totals, count = torch.zeros(2, dtype=exact_dtype(device), device=device), 0
     with evaluation(model):
-        for inputs, targets in loader:
-            inputs, targets = inputs.to(device), targets.to(device)
-            outputs = model(inputs)
-            totals += torch.stack([loss_fn(outputs, targets) * len(targets), count_correct(outputs, targets)])
+        for batch in loader:
+            inputs, targets = (part.to(device) for part in checked(batch))
+            with explained(model, [(inputs, targets)], loss_fn):
+                outputs = model(inputs)
+                totals += torch.stack([loss_fn(outputs, targets) * len(targets), count_correct(outputs, targets)])
             count += len(targets)
     if count == 0:
         raise DataError("evaluate: the loader gave no batch, so there is nothing to measure.")
@@ -99,12 +123,17 @@ def evaluate(model: nn.Module, loader: Iterable[Batch], loss_fn: LossFunction = 
 
 
 def predict(model: nn.Module, loader: Iterable[Batch]) -> Predictions:
-    """Return the model's logits and the targets for everything a loader gives, on the CPU."""
+    """Return the model's logits and the targets for everything a loader gives, on the CPU.
+
+    Raises DataError if the loader gives nothing, or not what the model is for.
+    """
     device = device_of(model)
     logits, answers = [], []
     with evaluation(model):
-        for inputs, targets in loader:
-            logits.append(model(inputs.to(device)).float().cpu())
+        for batch in loader:
+            inputs, targets = (part.to(device) for part in checked(batch))
+            with explained(model, [(inputs, targets)]):
+                logits.append(model(inputs).float().cpu())
             answers.append(targets.cpu())
     if not logits:
         raise DataError("predict: the loader gave no batch, so there is nothing to predict.")

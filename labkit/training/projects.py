@@ -8,11 +8,11 @@ import torch.nn as nn
 
 from labkit import data, devices, models
 from labkit.errors import CheckpointError
-from labkit.training import checkpoint
 from labkit.training.config import Config
 from labkit.training.fit import Run, fit, resume
 from labkit.training.metrics import Predictions, predict
 from labkit.training.record import Record
+from labkit.training.state import saved_run
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def resume_project(folder: Path | str, splits: data.Splits | None = None) -> Pro
     folder = Path(folder)
     if not folder.is_dir():
         raise CheckpointError(f"There is no run folder {folder}. Give the folder that holds run.json and last.pt.")
-    config = Config.from_parameters(checkpoint.load(folder / "last.pt")["config"])
+    config, _ = saved_run(folder)
     return _project(config, splits, folder)
 
 

@@ -1,6 +1,7 @@
 """The record of a run: a folder that tells later what was done, on what, with which result. Nothing is overwritten."""
 
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import torch
 from torch.utils.tensorboard import SummaryWriter
 
 import labkit
+from labkit.data.files import printable
 from labkit.durable import write_durably
 from labkit.errors import CheckpointError
 from labkit.training.config import Config
@@ -32,30 +34,38 @@ class Record:
 
         Raises CheckpointError when the folder exists already or cannot be written.
         """
-        base = Path(config.run_dir).expanduser()
+        base, record = Path(os.path.expanduser(config.run_dir)), None
         try:
             base.mkdir(parents=True, exist_ok=True)
-            folder = _new_folder(base, config)
-            record = cls(folder)
+            record = cls(_new_folder(base, config))
             record._write("run.json", {"config": config.to_dict()} | facts | _surroundings())
-        except FileExistsError as error:
+        except (OSError, ValueError) as error:  # ValueError: a name with a letter that no file name can have
+            if record is not None:
+                record.discard()
+            if isinstance(error, FileExistsError) and base.is_dir():
+                raise CheckpointError(
+                    f"A run named {config.name!r} exists in {base} and is not overwritten. "
+                    "Choose another name, or resume that run."
+                ) from error
+            reason = getattr(error, "strerror", None) or error
             raise CheckpointError(
-                f"A run named {config.name!r} exists in {base} and is not overwritten. "
-                "Choose another name, or resume that run."
-            ) from error
-        except OSError as error:
-            raise CheckpointError(
-                f"The run folder in {base} cannot be written: {error.strerror or error}. Choose another run_dir."
+                f"The run folder in {base} cannot be written: {reason}. Choose another run_dir."
             ) from error
         return record
+
+    def discard(self) -> None:
+        """Take the folder of a run that could not begin away again, so that its name is free."""
+        with suppress(OSError):
+            (self.folder / "run.json").unlink(missing_ok=True)
+            self.folder.rmdir()  # only ever removes an empty folder
 
     @classmethod
     def reopen(cls, folder: Path, history: list[dict]) -> "Record":
         """Open the folder of a run that goes on, with its history set back to that of the checkpoint."""
-        record = cls(folder)
         lines = "".join(json.dumps(row) + "\n" for row in history)
-        write_durably(folder / "history.jsonl", lines.encode("utf-8"))
-        return record
+        with _sentence(folder):
+            write_durably(folder / "history.jsonl", lines.encode("utf-8"))
+        return cls(folder)
 
     def add_epoch(self, row: dict) -> None:
         """Append one row to the history, and draw it in TensorBoard. Raises CheckpointError if the disk refuses."""
@@ -70,9 +80,9 @@ class Record:
 
     def finish(self, result: dict) -> None:
         """Write or extend result.json, close the TensorBoard file. Raises CheckpointError if the disk refuses."""
-        path = self.folder / "result.json"
         with _sentence(self.folder):
-            known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+            known = self._result()
+            known.pop("error", None)  # of an attempt that this one has made good
             self._write("result.json", known | result)
             self._close_events()
 
@@ -81,6 +91,13 @@ class Record:
         with suppress(OSError):
             self._write("result.json", {"status": "failed", "error": f"{type(error).__name__}: {error}"})
             self._close_events()
+
+    def _result(self) -> dict:
+        """Read result.json; what somebody has damaged by hand counts as nothing."""
+        try:
+            return dict(json.loads((self.folder / "result.json").read_text(encoding="utf-8")))
+        except (FileNotFoundError, ValueError, TypeError):
+            return {}
 
     def _close_events(self) -> None:
         if self._events is not None:
@@ -98,7 +115,7 @@ def _new_folder(base: Path, config: Config) -> Path:
         folder = base / config.name
         folder.mkdir()
         return folder
-    data = Path(config.data).name.split(".")[0]
+    data = printable(Path(config.data).name).strip(". -").replace("\\", "").split(".")[0][:60] or "pictures"
     stem = f"{data}-{config.model}-seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
     for number in range(1, 1000):
         folder = base / (stem if number == 1 else f"{stem}-{number}")

@@ -9,11 +9,13 @@ import math
 import torch
 from torch import Tensor
 
+from labkit.errors import ConfigError
 from labkit.training.config import Config
 
 WARM_UP_SHARE = 0.3  # of all updates in "one_cycle"
 START_DIVISOR, END_DIVISOR = 25.0, 1e4  # "one_cycle" starts at rate / 25 and ends at that / 10,000
 MILESTONES = (0.5, 0.75)  # "step" divides the rate by 10 at these shares of the training (He et al., 2016)
+MOST_UPDATES = 10_000_000  # a table of more would take minutes to write and gigabytes to hold
 PLATEAU_PATIENCE, PLATEAU_FACTOR = 3, 0.5  # "plateau" halves the rate after 3 epochs without a better loss
 
 
@@ -46,6 +48,11 @@ class Schedule:
     """Sets the rate of an optimizer before each update, and counts only the updates that happened."""
 
     def __init__(self, config: Config, total_updates: int, device: torch.device):
+        if total_updates > MOST_UPDATES:
+            raise ConfigError(
+                f"epochs={config.epochs} are {total_updates:,} updates; at most {MOST_UPDATES:,} can be planned. "
+                "Use fewer epochs or larger batches."
+            )
         table = [
             rate_at(config.schedule, update, total_updates, config.learning_rate) for update in range(total_updates)
         ]

@@ -1,22 +1,22 @@
 """Everything that a run consists of at one moment: what a checkpoint holds, and a resume puts back."""
 
 import functools
+import json
 import math
 from pathlib import Path
 
 import torch
 import torch.nn as nn
-import torch.nn.functional as F
 
 from labkit import devices, models, randomness
-from labkit.errors import CheckpointError
+from labkit.errors import CheckpointError, LabkitError
 from labkit.training import checkpoint
 from labkit.training.config import Config
 from labkit.training.metrics import Metrics
 from labkit.training.optimizers import make_optimizer
 from labkit.training.record import Record
 from labkit.training.schedule import Schedule
-from labkit.training.step import LossFunction
+from labkit.training.step import LossFunction, cross_entropy
 from labkit.training.totals import Totals
 
 
@@ -28,8 +28,8 @@ class Training:
         self.device = devices.choose(config.device)
         self.precision = devices.amp_dtype(config.amp, self.device)
         self.model = model.to(self.device)
-        self.loss_fn = loss_fn or functools.partial(F.cross_entropy, label_smoothing=config.label_smoothing)
-        self.evaluation_loss_fn = loss_fn or F.cross_entropy
+        self.loss_fn = loss_fn or functools.partial(cross_entropy, label_smoothing=config.label_smoothing)
+        self.evaluation_loss_fn = loss_fn or cross_entropy
         self.optimizer = make_optimizer(model, config, self.device)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.precision is torch.float16)
         self.updates_per_epoch = math.ceil(len(train_loader) / config.accumulate)
@@ -63,7 +63,11 @@ class Training:
             "training_data": self.loader.fingerprint(),
         }
         self.record = Record.create(self.config, facts)
-        self.save()
+        try:
+            self.save()
+        except CheckpointError:
+            self.record.discard()  # else the name would be taken by a run that can neither go on nor begin again
+            raise
 
     def end_epoch(self, metrics: Metrics | None, seconds: float) -> dict:
         """Close the books of an epoch: add its row to the history, remember the best weights. Returns the row."""
@@ -133,6 +137,16 @@ class Training:
                 f"({state['batches']} batches then, {len(self.loader)} now). Resume it with the same data set, split "
                 "and batch size."
             )
+        try:
+            self._take(state, folder)
+        except LabkitError:
+            raise
+        except Exception as error:  # a file with a right checksum that labkit did not write can be wrong in every way
+            raise CheckpointError(
+                f"last.pt in {folder} does not hold what a run needs, and is not used: {type(error).__name__}: {error}."
+            ) from error
+
+    def _take(self, state: dict, folder: Path) -> None:
         load_weights(self.model, state["model"], folder)
         self.optimizer.load_state_dict(state["optimizer"])
         for group in self.optimizer.param_groups:
@@ -145,6 +159,46 @@ class Training:
         self.history, self.best, self.bad_epochs = state["history"], state["best"], state["bad_epochs"]
         self.record = Record.reopen(folder, self.history)
         randomness.set_rng_state(state["rng"])  # last: nothing above may draw from the generators any more
+
+
+def saved_run(folder: Path) -> tuple[Config, dict]:
+    """Return the settings of the run in a folder and the state in its last checkpoint.
+
+    Raises CheckpointError where there is none, where it is not one of a run, or where run.json tells of another run.
+    """
+    state = checkpoint.load(folder / "last.pt")
+    for needed in (
+        "config",
+        "model",
+        "optimizer",
+        "schedule",
+        "position",
+        "history",
+        "rng",
+        "batches",
+        "training_data",
+    ):
+        if needed not in state:
+            raise CheckpointError(
+                f"last.pt in {folder} has no {needed!r}, so no run can go on from it. best.pt, for one, holds the best "
+                "weights and nothing else."
+            )
+    config = Config.from_parameters(state["config"])
+    for name, value in _recorded_settings(folder).items():
+        if state["config"].get(name) != value:
+            raise CheckpointError(
+                f"run.json in {folder} says {name}={value!r}, and last.pt {state['config'].get(name)!r}. A run goes on "
+                "with the settings it began with: put back the file that was changed, or start a new run."
+            )
+    return config, state
+
+
+def _recorded_settings(folder: Path) -> dict:
+    """Return the settings in run.json; none where it is gone or damaged, since the checkpoint has them, too."""
+    try:
+        return dict(json.loads((folder / "run.json").read_text(encoding="utf-8"))["config"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return {}
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
@@ -166,6 +220,8 @@ def load_weights(model: nn.Module, weights: dict, origin: Path) -> None:
         if name not in weights or name not in ours:
             side = "the checkpoint" if name not in weights else "this model"
             problem = f"{side} has no {name!r}"
+        elif not isinstance(weights[name], torch.Tensor):
+            problem = f"{name!r} is no tensor there"
         elif ours[name].shape != weights[name].shape:
             problem = f"{name!r} is {tuple(weights[name].shape)} there and {tuple(ours[name].shape)} here"
         else:

@@ -6,6 +6,7 @@ from itertools import islice
 
 import torch
 import torch.nn as nn
+import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
@@ -76,11 +77,29 @@ def update(
     return Outcome(loss_sum, correct, count, gradient_norm.detach(), stepped)
 
 
+def cross_entropy(outputs: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
+    """Return the mean cross-entropy of a batch.
+
+    As torch's own, but without a class number (there -100) that secretly means "leave this sample out": sums over
+    samples would silently be wrong.
+    """
+    return F.cross_entropy(outputs, targets, ignore_index=-(2**31), label_smoothing=label_smoothing)
+
+
+def is_cross_entropy(loss_fn: LossFunction) -> bool:
+    """Say whether a loss is the one above, with or without settings."""
+    return getattr(loss_fn, "func", loss_fn) is cross_entropy
+
+
 def count_correct(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Return how many rows of outputs (B, K) are largest at their target (B,); 0 where targets are no class numbers."""
+    """Return how many rows of outputs (B, K) are largest at their target (B,); 0 where targets are no class numbers.
+
+    A row with a NaN is never right.
+    """
     if outputs.ndim != 2 or targets.ndim != 1 or targets.is_floating_point():
         return torch.zeros((), dtype=torch.int64, device=outputs.device)
-    return (outputs.argmax(dim=1) == targets).sum()
+    largest, labels = outputs.max(dim=1)
+    return ((labels == targets) & ~largest.isnan()).sum()
 
 
 def exact_dtype(device: torch.device) -> torch.dtype:

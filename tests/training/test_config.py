@@ -1,6 +1,8 @@
 import json
 
+import numpy
 import pytest
+import torch
 
 from labkit.errors import ConfigError
 from labkit.training import Config
@@ -44,11 +46,41 @@ def test_a_whole_number_is_taken_for_a_float():
         ({"momentum": 1.5}, "is too large"),
         ({"seed": -1}, "seed=-1 is too small"),
         ({"patience": [3]}, "must be a whole number"),
+        ({"seed": 2**63}, "seed is beyond what a computer counts with"),
+        ({"epochs": 10**400}, "epochs is beyond"),
+        ({"clip_norm": 10**400}, "clip_norm is beyond"),
+        ({"learning_rate": 1e-320}, "learning_rate=1e-320 cannot be computed with"),
+        ({"learning_rate": 1e39}, r"learning_rate=1e\+39 cannot be computed with"),
+        ({"weight_decay": 1e39}, "in float32 it becomes 0 or infinite"),
+        ({"momentum": 1}, "momentum must be below 1"),
+        ({"num_workers": 10_000}, "num_workers=10000 is too large"),
+        ({"learning_rate": 1j}, "must be a number, got complex"),
+        ({"flip": numpy.bool_(True)}, "must be True or False"),
+        ({"name": " "}, "dots and spaces at the ends"),
+        ({"name": "mine."}, "dots and spaces at the ends"),
+        ({"name": "a\nb"}, "cannot be printed"),
+        ({"name": "a\udcff"}, "cannot be printed"),
+        ({"name": "x" * 300}, "at most 200 letters"),
     ],
 )
 def test_a_wrong_setting_is_refused_with_a_sentence(parameters, sentence):
     with pytest.raises(ConfigError, match=sentence):
         Config.from_parameters(parameters)
+
+
+@pytest.mark.parametrize("parameters", [None, 3, [], "digits"])
+def test_settings_must_be_a_dict(parameters):
+    with pytest.raises(ConfigError, match="Settings are a dict of names and values, got"):
+        Config.from_parameters(parameters)
+
+
+def test_numbers_of_numpy_become_plain_so_that_a_checkpoint_can_hold_them(tmp_path):
+    rate, epochs, name = numpy.logspace(-3, -1, 3)[0], numpy.int64(3), numpy.str_("mine")
+    config = Config(learning_rate=rate, clip_norm=numpy.float32(0.5), epochs=epochs, name=name)
+    values = [config.learning_rate, config.clip_norm, config.epochs, config.name]
+    assert values == [0.001, 0.5, 3, "mine"] and [type(value) for value in values] == [float, float, int, str]
+    torch.save(config.to_dict(), tmp_path / "config.pt")
+    assert torch.load(tmp_path / "config.pt", weights_only=True) == config.to_dict()
 
 
 def test_replace_checks_again():

@@ -3,7 +3,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from labkit.errors import DataError
+from labkit.errors import DataError, NonFiniteError
 from labkit.training import Predictions, evaluate, evaluation, predict
 
 
@@ -54,6 +54,30 @@ def test_nothing_to_measure_is_said(measure):
 def made_predictions() -> Predictions:
     logits = torch.tensor([[4.0, 0, 0], [0, 1.0, 0], [3.0, 0, 0], [2.0, 0, 0], [0, 5.0, 0]])
     return Predictions(logits, torch.tensor([0, 1, 1, 0, 2]), ("cat", "dog", "owl"))
+
+
+@pytest.mark.parametrize(
+    ("logits", "targets", "sentence"),
+    [
+        (torch.zeros(2, 4), torch.tensor([0, 1]), "there are 3 classes: it must have one output for each"),
+        (torch.zeros(2), torch.tensor([0, 1]), "one output for each class"),
+        (torch.zeros(2, 3), torch.tensor([0.0, 1.0]), "must be class numbers.*got torch.float32"),
+        (torch.zeros(2, 3), torch.tensor([[0], [1]]), r"of shape \(2, 1\)"),
+        (torch.zeros(2, 3), torch.tensor([0, 3]), "run from 0 to 3, but the classes are numbered 0 to 2"),
+        (torch.zeros(2, 3), torch.tensor([-1, 0]), "run from -1 to 0"),
+    ],
+)
+def test_predictions_that_no_table_could_be_made_of_are_refused(logits, targets, sentence):
+    with pytest.raises(DataError, match=sentence):
+        Predictions(logits, targets, ("cat", "dog", "owl"))
+
+
+def test_outputs_that_are_nan_are_never_counted_as_right():
+    batches = [(torch.full((4, 5), float("nan")), torch.zeros(4, dtype=torch.int64))]
+    metrics = evaluate(nn.Linear(5, 3), batches)
+    assert metrics.correct == 0 and metrics.loss != metrics.loss
+    with pytest.raises(NonFiniteError, match="outputs for 4 of 4 samples are NaN"):
+        predict(nn.Linear(5, 3), batches)
 
 
 def test_confusion_counts_truth_by_row():

@@ -1,5 +1,6 @@
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -79,6 +80,56 @@ def test_a_record_that_cannot_be_written_is_said(tmp_path):
     (record.folder / "history.jsonl").mkdir()
     with pytest.raises(CheckpointError, match="record in .*mine cannot be written"):
         record.add_epoch(ROW)
+
+
+def test_a_run_dir_that_is_a_file_is_said(tmp_path):
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    for name in ("", "mine"):
+        with pytest.raises(CheckpointError, match="run folder in .*file cannot be written.*another run_dir"):
+            made(tmp_path / "file", name=name)
+
+
+def test_a_run_dir_of_a_user_who_does_not_exist_is_a_plain_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert made(Path("~no-such-user"), name="mine").folder.is_dir()
+    with pytest.raises(CheckpointError, match="cannot be written"):
+        made(Path("a\0b"), name="mine")
+
+
+@pytest.mark.parametrize(
+    ("data", "stem"), [(".", "pictures"), (".hidden", "hidden"), ("--x", "x"), ("na\udcffme", "naudcffme"), ("é/", "é")]
+)
+def test_odd_names_of_data_give_usable_names_of_folders(tmp_path, data, stem):
+    folder = made(tmp_path, data=data).folder
+    assert folder.name.startswith(f"{stem}-cnn-seed0-")
+    folder.name.encode("utf-8")
+    assert len(made(tmp_path, data="x" * 250).folder.name) < 120
+
+
+def test_a_run_that_cannot_begin_leaves_its_name_free(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Record, "_write", refuse)
+        with pytest.raises(CheckpointError, match="No space left"):
+            made(tmp_path, name="mine")
+    assert made(tmp_path, name="mine").folder.is_dir()
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[1]", "null", "3"])
+def test_a_damaged_result_is_written_anew(tmp_path, damage):
+    record = made(tmp_path, name="mine")
+    (record.folder / "result.json").write_text(damage, encoding="utf-8")
+    record.finish({"status": "finished"})
+    assert json.loads((record.folder / "result.json").read_text(encoding="utf-8")) == {"status": "finished"}
+
+
+def test_the_error_of_an_attempt_goes_when_a_resume_succeeds(tmp_path):
+    record = made(tmp_path, name="mine")
+    record.fail(ValueError("full"))
+    record.finish({"status": "finished"})
+    assert json.loads((record.folder / "result.json").read_text(encoding="utf-8")) == {"status": "finished"}
 
 
 def test_failing_hides_no_error_when_the_disk_refuses(tmp_path):

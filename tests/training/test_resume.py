@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -149,6 +150,50 @@ def test_other_data_or_batches_are_refused(tmp_path):
         resume(small_model(), other, small_loaders()[1], run.folder)
     with pytest.raises(CheckpointError, match="8 batches then, 4 now"):
         resume(small_model(), *small_loaders(batch_size=16), run.folder)
+
+
+def rewritten(folder: Path, change) -> None:
+    """Change the content of a run's checkpoints and give them a right checksum again."""
+    state = checkpoint.load(folder / "last.pt")
+    change(state)
+    for name in ("last.pt", "last.previous.pt"):
+        checkpoint.save(folder / name, state)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda state: state.pop("config"), "has no 'config'"),
+        (lambda state: state.pop("optimizer"), "has no 'optimizer'"),
+        (lambda state: state.update(rng={}), "does not hold what a run needs"),
+        (lambda state: state["model"].update({"0.weight": "x"}), "'0.weight' is no tensor there"),
+        (lambda state: state.update(position={}), "does not hold what a run needs"),
+        (lambda state: state["config"].update(epochs=50), "run.json in .* says epochs=2, and last.pt 50"),
+    ],
+    ids=["no settings", "no optimizer", "no generators", "no tensor", "no position", "other settings"],
+)
+def test_a_checkpoint_that_is_not_of_this_run_is_refused(tmp_path, change, sentence):
+    run = finished(tmp_path)
+    rewritten(run.folder, change)
+    with pytest.raises(CheckpointError, match=sentence):
+        resume(small_model(), *small_loaders(), run.folder)
+
+
+def test_the_best_weights_are_no_checkpoint_of_a_run(tmp_path):
+    run = finished(tmp_path)
+    for name in ("last.pt", "last.previous.pt"):
+        shutil.copy(run.folder / "best.pt", run.folder / name)
+    with pytest.raises(CheckpointError, match="last.pt in .* has no 'model', so no run can go on from it. best.pt"):
+        resume(small_model(), *small_loaders(), run.folder)
+
+
+@pytest.mark.parametrize("damage", [None, "", "{", "[]", '{"config": 3}'])
+def test_run_json_may_be_gone_or_damaged(tmp_path, damage):
+    run = finished(tmp_path)
+    (run.folder / "run.json").unlink()
+    if damage is not None:
+        (run.folder / "run.json").write_text(damage, encoding="utf-8")
+    assert resume(small_model(), *small_loaders(), run.folder).history == run.history
 
 
 def test_no_run_there_is_said(tmp_path):

@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 
+from labkit.errors import ConfigError
 from labkit.training import Config, Schedule, rate_at
 
 TOTAL, PEAK = 40, 0.1
@@ -49,6 +50,11 @@ def test_every_rate_is_positive_and_at_most_the_peak(kind, total):
 def make(kind: str, total: int = TOTAL) -> tuple[Schedule, torch.optim.Optimizer]:
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=torch.tensor(1.0), fused=True)
     return Schedule(Config(schedule=kind, learning_rate=PEAK), total, torch.device("cpu")), optimizer
+
+
+def test_more_updates_than_can_be_planned_are_refused():
+    with pytest.raises(ConfigError, match="epochs=1000000 are 100,000,000 updates; at most 10,000,000"):
+        Schedule(Config(epochs=1_000_000), 100_000_000, torch.device("cpu"))
 
 
 def test_a_skipped_update_does_not_advance_the_schedule():
