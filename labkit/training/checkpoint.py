@@ -6,6 +6,7 @@ lists, dicts), so `torch.load(path, weights_only=True)` reads it as well.
 
 import hashlib
 import io
+import warnings
 from pathlib import Path
 
 import torch
@@ -41,6 +42,8 @@ def load(path: Path) -> dict:
 
     The tensors are on the CPU. Raises CheckpointError when neither can be used, with the reason for each.
     """
+    if not path.exists() and not previous(path).exists():
+        raise CheckpointError(f"There is no {path.name} in {path.parent}, so there is nothing to go on from.")
     reasons = []
     for candidate in (path, previous(path)):
         try:
@@ -72,7 +75,9 @@ def _read(path: Path) -> dict:
     if hashlib.sha256(payload).hexdigest().encode("ascii") != trailer[len(_MARK) :]:
         raise CheckpointError(f"{path.name} in {path.parent} is damaged: its checksum does not fit its content.")
     try:
-        loaded = torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's about a file that is refused all the same
+            loaded = torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
     except Exception as error:  # unpickling can fail in many ways, and all mean the same here
         raise CheckpointError(
             f"{path.name} in {path.parent} holds more than plain data, so it is not loaded."

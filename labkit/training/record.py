@@ -18,6 +18,7 @@ import labkit
 from labkit.data.files import printable
 from labkit.durable import write_durably
 from labkit.errors import CheckpointError
+from labkit.training.alone import Alone
 from labkit.training.config import Config
 
 
@@ -27,6 +28,7 @@ class Record:
     def __init__(self, folder: Path):
         self.folder = folder
         self._events: SummaryWriter | None = None
+        self._alone: Alone | None = None
 
     @classmethod
     def create(cls, config: Config, facts: dict) -> "Record":
@@ -38,6 +40,7 @@ class Record:
         try:
             base.mkdir(parents=True, exist_ok=True)
             record = cls(_new_folder(base, config))
+            record._alone = Alone(record.folder)
             record._write("run.json", {"config": config.to_dict()} | facts | _surroundings())
         except (OSError, ValueError) as error:  # ValueError: a name with a letter that no file name can have
             if record is not None:
@@ -56,16 +59,19 @@ class Record:
     def discard(self) -> None:
         """Take the folder of a run that could not begin away again, so that its name is free."""
         with suppress(OSError):
+            self._close()
             (self.folder / "run.json").unlink(missing_ok=True)
             self.folder.rmdir()  # only ever removes an empty folder
 
     @classmethod
     def reopen(cls, folder: Path, history: list[dict]) -> "Record":
         """Open the folder of a run that goes on, with its history set back to that of the checkpoint."""
+        record = cls(folder)
         lines = "".join(json.dumps(row) + "\n" for row in history)
         with _sentence(folder):
+            record._alone = Alone(folder)
             write_durably(folder / "history.jsonl", lines.encode("utf-8"))
-        return cls(folder)
+        return record
 
     def add_epoch(self, row: dict) -> None:
         """Append one row to the history, and draw it in TensorBoard. Raises CheckpointError if the disk refuses."""
@@ -84,13 +90,14 @@ class Record:
             known = self._result()
             known.pop("error", None)  # of an attempt that this one has made good
             self._write("result.json", known | result)
-            self._close_events()
+            self._close()
 
     def fail(self, error: BaseException) -> None:
         """Note why a run broke off. Says nothing if even that cannot be written: the error itself comes next."""
         with suppress(OSError):
             self._write("result.json", {"status": "failed", "error": f"{type(error).__name__}: {error}"})
-            self._close_events()
+        with suppress(OSError):
+            self._close()
 
     def _result(self) -> dict:
         """Read result.json; what somebody has damaged by hand counts as nothing."""
@@ -99,7 +106,10 @@ class Record:
         except (FileNotFoundError, ValueError, TypeError):
             return {}
 
-    def _close_events(self) -> None:
+    def _close(self) -> None:
+        if self._alone is not None:
+            self._alone.release()
+            self._alone = None
         if self._events is not None:
             self._events.close()
             self._events = None

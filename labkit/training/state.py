@@ -132,10 +132,12 @@ class Training:
     def load_state_dict(self, state: dict, folder: Path) -> None:
         """Go back to the moment of a checkpoint. Raises CheckpointError when data or model are not those of the run."""
         if (state["training_data"], state["batches"]) != (self.loader.fingerprint(), len(self.loader)):
+            change = f"{state['batches']} batches then, {len(self.loader)} now"
+            if state["batches"] == len(self.loader):
+                change = "as many batches, with other pictures or labels in them"
             raise CheckpointError(
-                f"The run in {folder} was trained on other data or other batches than those given now "
-                f"({state['batches']} batches then, {len(self.loader)} now). Resume it with the same data set, split "
-                "and batch size."
+                f"The run in {folder} was trained on other data or other batches than those given now ({change}). "
+                "Resume it with the same data set, split and batch size."
             )
         try:
             self._take(state, folder)

@@ -148,6 +148,8 @@ def test_other_data_or_batches_are_refused(tmp_path):
     other = loader(stripes(60, seed=1), 8, shuffle=True)
     with pytest.raises(CheckpointError, match="other data"):
         resume(small_model(), other, small_loaders()[1], run.folder)
+    with pytest.raises(CheckpointError, match="as many batches, with other pictures or labels"):
+        resume(small_model(), other, small_loaders()[1], run.folder)
     with pytest.raises(CheckpointError, match="8 batches then, 4 now"):
         resume(small_model(), *small_loaders(batch_size=16), run.folder)
 
