@@ -154,7 +154,12 @@ def wanted() -> str:
 
 def is_installed() -> bool:
     """Say whether an install of what is wanted now went through, here."""
-    return PYTHON.exists() and STAMP.exists() and STAMP.read_text(encoding="utf-8") == wanted()
+    return PYTHON.exists() and stamp() == wanted()
+
+
+def stamp() -> str:
+    """Return what STAMP says; nothing where there is none, and something odd where it was damaged."""
+    return STAMP.read_text(encoding="utf-8", errors="replace") if STAMP.exists() else ""
 
 
 @contextlib.contextmanager
@@ -213,7 +218,7 @@ def install(options) -> None:
 
 def is_usable() -> bool:
     """Say whether .venv was made at this place and has a Python that is new enough and a pip that works."""
-    if STAMP.exists() and STAMP.read_text(encoding="utf-8").splitlines()[:1] != [str(VENV)]:
+    if stamp() and stamp().splitlines()[0] != str(VENV):
         return False
     attempts = (["-c", "import sys; sys.exit(sys.version_info < (3, 10))"], ["-m", "pip", "--version"])
     try:
@@ -232,6 +237,8 @@ def make_environment() -> None:
             f"This Python lacks its module {error.name or 'venv'}, which makes environments. On Debian and Ubuntu "
             "`sudo apt install python3-venv` brings it; then start again."
         ) from error
+    if os.path.lexists(VENV) and not VENV.is_dir():
+        raise Problem(f"{VENV} is no folder. Move it away or delete it; then start again.")
     empty = [sys.executable, "-m", "venv", "--clear", "--without-pip", VENV]
     for step in (empty, [PYTHON, "-m", "ensurepip", "--default-pip"]):
         made = subprocess.run(step, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -100,6 +100,8 @@ def test_an_unknown_injected_name_is_refused_with_the_nearest():
         ("epochs = 2.0", "'epochs' must be a whole number, but it is 2.0"),
         ("epochs = True", "'epochs' must be a whole number, but it is True"),
         ("data = 7", r"'data' must be a text, but it is 7\. With papermill, -r"),
+        ("data = ''", "'data' must not be empty"),
+        ("data = ' '", "'data' must not be empty"),
         ("fast = 'no'", "'fast' must be True or False"),
         ("rate = None", "'rate' must be a number"),
     ],

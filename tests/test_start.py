@@ -189,6 +189,22 @@ def test_an_install_counts_while_its_lists_and_its_place_are_the_same(project):
     assert not start.is_installed()
 
 
+@pytest.mark.parametrize("damage", [b"", b"\xcc\xff", b"\n\n", bytes(50)])
+def test_a_damaged_stamp_counts_as_none(project, damage):
+    start.PYTHON.parent.mkdir(parents=True)
+    start.PYTHON.touch()
+    start.STAMP.write_bytes(damage)
+    assert not start.is_installed() and not start.is_usable()
+
+
+def test_a_file_in_the_place_of_the_environment_is_named(project, capsys):
+    (project / ".venv").write_text("in the way", encoding="utf-8")
+    assert start.main(["test"]) == 1
+    said = capsys.readouterr().err
+    assert ".venv is no folder. Move it away or delete it" in said and len(said.splitlines()) == 1
+    assert (project / ".venv").read_text(encoding="utf-8") == "in the way"
+
+
 def test_cpu_wheels_out_of_reach_are_said_in_a_sentence(monkeypatch, capsys):
     monkeypatch.setattr(start, "CPU_WHEELS", "http://127.0.0.1:9/whl/cpu")
     assert not start.cpu_wheels_reachable()

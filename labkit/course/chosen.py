@@ -27,7 +27,7 @@ def parameters(namespace: Mapping[str, object]) -> dict[str, object]:
 
     Only names of the parameters cell are returned, whatever else is defined by now. Raises ConfigError for an injected
     name that the cell does not declare, for a value of another type than declared (a whole number may stand for a
-    float), and when the parameters cell has not been run in this kernel.
+    float), for an empty text, and when the parameters cell has not been run in this kernel.
     """
     executed = list(namespace.get("In", []))
     position, declared = _latest_declarations(executed)
@@ -95,6 +95,8 @@ def _refuse_unknown(names: list[str], declared: dict[str, type]) -> None:
 
 
 def _refuse_other_type(name: str, value: object, kind: type) -> None:
+    if kind is str and type(value) is str and not value.strip():
+        raise ConfigError(f"The parameter {name!r} must not be empty.")
     if type(value) is kind or (kind is float and type(value) is int):
         return
     advice = " With papermill, -r passes a value as text." if kind is str else ""
