@@ -120,8 +120,9 @@ assert losses[-1] < 0.3 * losses[0]
 # ## 5 · Train
 #
 # `project` makes the loaders, a fresh network, the run and its record, and tests *once*, at the end. Interrupt it
-# (the square button) and it stops after the step in hand, with everything saved and the test part untouched; `result
-# = training.resume_project(result.run.folder, splits)` goes on from there.
+# (the square button) and it stops after the step in hand, with everything saved and the test part untouched. To go on
+# from there, write `training.resume_project(run.folder, splits)` in place of `training.project(config, splits)` and run
+# the cell again.
 #
 # **Predict** the validation accuracy of the first epoch. One in K is guessing.
 
@@ -141,6 +142,7 @@ curves
 # On pictures that took no part in any choice.
 
 # %% tags=["nbval-ignore-output"]
+assert result.test is not None, "The training was interrupted, so nothing is tested yet. Part 5 says how to go on."
 table = result.test.per_class()
 (run.folder / "per_class.json").write_text(json.dumps(table.rows, indent=2), encoding="utf-8")
 print(f"{result.test.accuracy:.2%} of {len(splits.test):,} test pictures are right, after {result.seconds:.0f} seconds")
