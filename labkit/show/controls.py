@@ -32,7 +32,7 @@ class Control:
 
     def __init__(self, draw: Callable[..., Picture], **choices: Sequence[Any]) -> None:
         self._draw = draw
-        self._sliders = {name: _slider(name, values) for name, values in choices.items()}
+        self._sliders = {name: self._slider(name, values) for name, values in choices.items()}
         self._shown: DisplayHandle | None = None
         self.picture = draw(**self.state)
         for slider in self._sliders.values():
@@ -63,24 +63,27 @@ class Control:
         if self._shown is not None:
             self._shown.update(self.picture)
 
+    def _widgets(self) -> list[ipywidgets.Widget]:
+        """Return what stands above the picture, from top to bottom."""
+        return list(self._sliders.values())
+
+    def _slider(self, name: str, values: Sequence[Any]) -> ipywidgets.SelectionSlider:
+        """Return a slider over `values`; arrow keys move it, the value is written beside it."""
+        return ipywidgets.SelectionSlider(
+            options=[(str(value), value) for value in values],
+            value=values[0],
+            description=name.replace("_", " "),
+            style={"description_width": "8em"},
+            layout={"width": "32em"},
+        )
+
     def _ipython_display_(self) -> None:
         # Two outputs on purpose: sliders live only beside a kernel, the picture stays in the file.
-        sliders = ipywidgets.VBox(list(self._sliders.values()))._repr_mimebundle_()
+        sliders = ipywidgets.VBox(self._widgets())._repr_mimebundle_()
         names = ", ".join(name.replace("_", " ") for name in self._sliders)
         sliders["text/plain"] = f"Sliders in JupyterLab, once this cell has run: {names}."
         display(sliders, raw=True)
         self._shown = display(self.picture, display_id=True)
-
-
-def _slider(name: str, values: Sequence[Any]) -> ipywidgets.SelectionSlider:
-    """Return a slider over `values`; arrow keys move it, the value is written beside it."""
-    return ipywidgets.SelectionSlider(
-        options=[(str(value), value) for value in values],
-        value=values[0],
-        description=name.replace("_", " "),
-        style={"description_width": "8em"},
-        layout={"width": "32em"},
-    )
 
 
 def answers_control(image_set: ImageSet, predictions: Predictions, count: int = 12) -> Control:
