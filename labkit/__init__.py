@@ -33,3 +33,13 @@ def __getattr__(name: str):
 
 def __dir__() -> list[str]:
     return sorted([*PARTS, "__version__"])
+
+
+def load_ipython_extension(shell) -> None:
+    """Do what `%load_ext labkit` asks for: see `labkit.course.magics`."""
+    importlib.import_module("labkit.course.magics").load(shell)
+
+
+def unload_ipython_extension(shell) -> None:
+    """Undo it, for `%unload_ext labkit`."""
+    importlib.import_module("labkit.course.magics").unload(shell)

@@ -1,4 +1,5 @@
-"""The command line: `labkit check`, `labkit data`, `labkit train`, `labkit build`, `labkit solve`.
+"""The command line: `labkit check`, `labkit data`, `labkit train`, `labkit build`, `labkit solve`,
+`labkit progress`.
 
 Modules are imported inside the commands, and only here: torch takes seconds, and `labkit --help` shall be instant.
 """
@@ -34,6 +35,7 @@ def _examples(*lines: str) -> str:
         "labkit check                            is everything here that the course needs?",
         "labkit data                             which data sets are there?",
         "labkit train --data digits --epochs 6   train a network on handwritten digits",
+        "labkit progress                         which exercises are right, and what comes next?",
         "labkit COMMAND --help                   more about one command",
     ),
 )
@@ -163,6 +165,53 @@ def _line_about(name: str) -> Iterator[_Line]:
     except BaseException as error:
         line.end("stopped" if isinstance(error, KeyboardInterrupt) else "failed")
         raise
+
+
+@labkit.group(
+    invoke_without_command=True,
+    epilog=_examples(
+        "labkit progress                     how far am I, and what comes next?",
+        'labkit progress --name Ada          put my name into the file; --name "" takes it out',
+        "labkit progress merge room/*.json   for an instructor: where is the room stuck?",
+    ),
+)
+@click.option("--name", metavar="NAME", help="Write your name into the file, for an instructor who merges files.")
+@click.option("--json", "as_json", is_flag=True, help="Print the file as one JSON object instead of a table.")
+@click.pass_context
+def progress(context: click.Context, name: str | None, as_json: bool) -> None:
+    """Show which exercises are right, which are begun, and what comes next.
+
+    Progress is one file on this computer, ~/.labkit/progress.json, and is sent nowhere. It holds names of chapters,
+    exercises and claims, outcomes, hints and solutions looked at, predictions, and types of errors: no code, no times,
+    and no name unless you give one. Delete it when you like. LABKIT_PROGRESS names another file, or says off.
+    """
+    if context.invoked_subcommand:
+        if name is not None or as_json:
+            raise click.UsageError("Options go behind merge, such as: labkit progress merge --json FILES")
+        return
+    from labkit.exercises import overview, progress
+
+    if name is not None:
+        progress.record_name(name)
+    content = progress.read()
+    if name is not None and content["name"] != name:
+        raise LabkitError("your name is not kept: nothing can be recorded at present.")
+    click.echo(json.dumps(content) if as_json else overview.report(content))
+
+
+@progress.command(epilog=_examples("labkit progress merge room/*.json", "labkit progress merge --json a.json b.json"))
+@click.argument("files", nargs=-1, required=True, metavar="FILES...", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+def merge(files: tuple[Path, ...], as_json: bool) -> None:
+    """Show where a room is stuck, and on which wrong idea.
+
+    FILES are the progress.json of its learners. Names appear only where learners gave theirs, and a file that cannot
+    be used is named and left out.
+    """
+    from labkit.exercises import merging
+
+    room = merging.merge(files)
+    click.echo(json.dumps(room.to_dict()) if as_json else str(room))
 
 
 class Train(click.Command):

@@ -1,6 +1,7 @@
 """Progress beside the exercises that there are: which are right, which are begun, and what comes next."""
 
 from labkit import exercises
+from labkit.exercises.progress import place
 from labkit.table import Table
 
 RIGHT, BEGUN, WAITING = "right", "not right yet", "not tried"
@@ -52,6 +53,13 @@ def chapter_table(progress: dict) -> Table:
             }
         )
     return Table(rows, summary(progress))
+
+
+def report(progress: dict) -> str:
+    """Return the progress as text: a line for each chapter, the claims, and where it is kept."""
+    kept = place()
+    where = "Nothing is recorded: LABKIT_PROGRESS is off." if kept is None else f"Kept in {kept}"
+    return "\n\n".join([str(chapter_table(progress)), claims_sentence(progress), where])
 
 
 def summary(progress: dict) -> str:

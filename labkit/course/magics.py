@@ -1,0 +1,76 @@
+"""What `%load_ext labkit` brings into a notebook: `%reset_exercise`, and the progress of this chapter."""
+
+import difflib
+import os
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
+
+from labkit.exercises import Chapter, Exercise, progress
+
+
+def load(shell: InteractiveShell) -> None:
+    """Register the magic, and listen to how cells end."""
+    _loaded[shell] = lab = LabInShell(shell)
+    shell.register_magic_function(lab.reset_exercise, "line", "reset_exercise")
+    shell.events.register("post_run_cell", lab.after_cell)
+
+
+def unload(shell: InteractiveShell) -> None:
+    """Take both away again."""
+    lab = _loaded.pop(shell)
+    shell.magics_manager.magics["line"].pop("reset_exercise", None)
+    shell.events.unregister("post_run_cell", lab.after_cell)
+
+
+class LabInShell:
+    """What the lab does in one shell: a notebook's kernel, or IPython in a terminal."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+        self._opened: set[str] = set()
+
+    def reset_exercise(self, line: str) -> None:
+        """Put an exercise back to how it was handed out: `%reset_exercise column_means`, in the cell of your answer."""
+        known = {exercise.name: exercise for chapter in self._chapters() for exercise in chapter.exercises}
+        name = line.strip().rpartition(".")[2]  # `lab.column_means` is the same
+        if name not in known:
+            raise UsageError(_unknown(name, known))
+        self._shell.set_next_input(known[name].stub.rstrip("\n"), replace=True)
+
+    def after_cell(self, result: ExecutionResult) -> None:
+        """Note that this chapter is open, and the type of the error that ended a cell: no text of it, no code."""
+        chapter = self._chapter_name()
+        if chapter is None:
+            return
+        if chapter not in self._opened:
+            self._opened.add(chapter)
+            progress.record_opened(chapter)
+        error = result.error_before_exec or result.error_in_exec
+        if error is not None and not isinstance(error, KeyboardInterrupt):
+            progress.record_error(chapter, type(error).__name__)
+
+    def _chapters(self) -> list[Chapter]:
+        """Return the chapters whose exercises the notebook has loaded."""
+        return [value for value in list(self._shell.user_ns.values()) if isinstance(value, Chapter)]
+
+    def _chapter_name(self) -> str | None:
+        """Return which chapter this notebook is, by its file or else by its exercises; None for other notebooks."""
+        file = Path(os.environ.get("JPY_SESSION_NAME", ""))  # Jupyter tells the kernel for which notebook it started
+        if (file.parent / "source" / f"{file.stem}.py").is_file():
+            return file.stem
+        loaded = self._chapters()
+        return loaded[-1].name if loaded else None
+
+
+def _unknown(name: str, known: dict[str, Exercise]) -> str:
+    if not known:
+        return 'No exercises are loaded. Run the cell with exercises.load("…") first.'
+    close = difflib.get_close_matches(name, known, n=1)
+    asked = f"There is no exercise {name!r}." if name else "Which exercise? Write %reset_exercise NAME."
+    return asked + (f" Did you mean {close[0]}?" if close else f" Here are {', '.join(known)}.")
+
+
+_loaded: WeakKeyDictionary[InteractiveShell, LabInShell] = WeakKeyDictionary()
