@@ -55,7 +55,7 @@ def test_help_is_instant_and_loads_neither_torch_nor_numpy():
     assert min(seconds) < 1.0
 
 
-@pytest.mark.parametrize("command", [[], ["check"], ["data"], ["train"], ["build"]])
+@pytest.mark.parametrize("command", [[], ["check"], ["data"], ["train"], ["build"], ["solve"]])
 def test_every_help_has_examples_that_are_not_wrapped(command):
     finished = labkit(*command, "--help")
     assert finished.returncode == 0 and "Examples:\n" in finished.stdout
@@ -84,6 +84,8 @@ def test_train_has_an_option_for_every_setting_with_help_and_default():
         (["train", "--model", "cnm"], "cnn"),
         (["train", "--resume", "runs/x", "--seed", "1"], "leave out --seed"),
         (["build", "--chek"], "--check"),
+        (["solve", "all"], "--out"),
+        (["solve", "--out", "solved"], "CHAPTER...|all"),
     ],
 )
 def test_mistakes_in_typing_are_named(arguments, said):
@@ -99,10 +101,11 @@ def test_mistakes_in_typing_are_named(arguments, said):
         (["train", "--resume", "no/such/run"], "no run folder"),
         (["data", "no_such_folder"], "no_such_folder"),
         (["build", "77"], "no chapter '77'"),
+        (["solve", "77", "--out", "solved"], "no chapter '77'"),
     ],
 )
 def test_values_that_cannot_be_used_are_one_sentence_and_status_1(arguments, said, tmp_path):
-    assert said in refused(labkit(*arguments, folder=ROOT if arguments[0] == "build" else tmp_path))
+    assert said in refused(labkit(*arguments, folder=ROOT if "77" in arguments else tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -244,18 +247,73 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
     assert finished.stderr == ""
 
 
-def test_build_stores_and_checks_and_shows_what_failed(tmp_path):
-    source = tmp_path / "notebooks" / "source" / "01_small.py"
-    source.parent.mkdir(parents=True)
-    head = '# %% [markdown]\n# # Small\n\n# %% tags=["parameters"]\nfast: bool = True  # a short run\n\n'
-    source.write_text(f"{head}# %%\nprint(2 * 3)\n", encoding="utf-8")
+HEAD = '# %% [markdown]\n# # Small\n\n# %% tags=["parameters"]\nfast: bool = True  # a short run\n\n'
+
+
+@pytest.fixture
+def source(tmp_path) -> Path:
+    """The text of the only chapter of a course, which prints 6."""
+    path = tmp_path / "notebooks" / "source" / "01_small.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"{HEAD}# %%\nprint(2 * 3)\n", encoding="utf-8")
+    return path
+
+
+def test_build_stores_and_checks_and_shows_what_failed(tmp_path, source):
     assert labkit("build", folder=tmp_path).stdout.split()[-1] == "stored"
     checked = labkit("build", "01", "--check", folder=source.parent)
     assert checked.returncode == 0 and checked.stdout.split()[-1] == "unchanged"
-    source.write_text(f"{head}# %%\nprint(2 * 4)\n", encoding="utf-8")
+    source.write_text(f"{HEAD}# %%\nprint(2 * 4)\n", encoding="utf-8")
     assert "Cell 3 (`print(2 * 3)`) has another text" in refused(labkit("build", "--check", folder=tmp_path))
-    source.write_text(f"{head}# %%\nprint(2 / 0)\n", encoding="utf-8")
+    source.write_text(f"{HEAD}# %%\nprint(2 / 0)\n", encoding="utf-8")
     finished = labkit("build", folder=tmp_path)
     said = finished.stderr  # with the traceback of the cell, which is the author's
     assert finished.returncode == 1 and "labkit/course" not in said
     assert "cell 3 failed with ZeroDivisionError" in said and "print(2 / 0)" in said
+
+
+def test_solve_writes_editions_and_never_over_what_was_changed(tmp_path, source):
+    first = labkit("solve", "all", "--out", "solved", folder=tmp_path)
+    notebook = tmp_path / "solved" / "01_small.ipynb"
+    assert first.returncode == 0 and first.stdout.split()[-1] == str(notebook.relative_to(tmp_path))
+    assert sorted(path.name for path in notebook.parent.iterdir()) == ["01_small.ipynb", "nbgrader_config.py"]
+    assert "For teachers" in notebook.read_text(encoding="utf-8")
+    assert labkit("solve", "01", "--out", "solved", folder=tmp_path).returncode == 0
+    notebook.write_text(notebook.read_text(encoding="utf-8").replace("print(2 * 3)", "print(5)"), encoding="utf-8")
+    assert "was changed since labkit wrote it" in refused(labkit("solve", "all", "--out", "solved", folder=tmp_path))
+    assert labkit("build", folder=tmp_path).returncode == 0
+    said = refused(labkit("solve", "all", "--out", "notebooks", folder=tmp_path))
+    assert "no instructor edition that labkit wrote" in said
+
+
+@pytest.mark.parametrize("command", [["build"], ["solve", "all", "--out", "notebooks/solved"]])
+def test_ctrl_c_while_a_chapter_runs_leaves_whole_files_and_no_kernel(command, tmp_path, source):
+    if os.name == "nt":
+        pytest.skip("Windows sends Ctrl-C to consoles, not to processes")
+    assert labkit(*command, folder=tmp_path).returncode == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "notebooks").rglob("*") if path.is_file()}
+    body = "import os\nimport time\nfrom pathlib import Path\n\n"
+    body += f"Path({str(tmp_path / 'kernel')!r}).write_text(str(os.getpid()))\ntime.sleep(60)\n"
+    source.write_text(f"{HEAD}# %%\n{body}", encoding="utf-8")
+    before[source] = source.read_bytes()
+    process = subprocess.Popen(
+        [*COMMAND, *command],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Where tests run in the background, a shell may have switched Ctrl-C off; here it is switched on again.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    while not (kernel := tmp_path / "kernel").exists() or not kernel.read_text():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    printed, said = process.communicate(timeout=30)
+    assert process.returncode == 130 and said.strip() == "labkit: stopped by Ctrl-C."
+    assert printed.split() == ["01_small", "stopped"]
+    assert {path: path.read_bytes() for path in (tmp_path / "notebooks").rglob("*") if path.is_file()} == before
+    with pytest.raises(ProcessLookupError):
+        for _ in range(100):
+            os.kill(int(kernel.read_text()), 0)
+            time.sleep(0.1)

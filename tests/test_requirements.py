@@ -51,7 +51,8 @@ def test_the_lab_stands_on_what_it_promises():
     promised = {"torch", "torchvision", "jupyterlab", "matplotlib", "ipywidgets", "nbval", "papermill"}
     assert promised <= {Requirement(line).name for line in PROJECT["dependencies"]}
     assert str(ranges()["torch"].specifier) == ">=2.9"
-    assert set(PROJECT["optional-dependencies"]) == {"test", "bench", "cluster"}
+    assert set(PROJECT["optional-dependencies"]) == {"test", "bench", "grading", "cluster"}
+    assert "nbgrader" not in ranges()  # learners do without
 
 
 def test_conda_installs_the_same_pins_into_a_python_that_is_allowed():

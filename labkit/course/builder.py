@@ -1,7 +1,6 @@
 """Build the chapters: read the text, execute it as a notebook, store it if anything changed."""
 
 import hashlib
-import os
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from labkit.course.execution import OnCell
 from labkit.course.expansion import declared, learners_cells, read_cells
 from labkit.course.places import Chapter
 from labkit.course.rules import problems
+from labkit.durable import write_durably
 from labkit.errors import LabkitError
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -119,6 +119,4 @@ def read_stored(chapter: Chapter) -> NotebookNode:
 def store(notebook: NotebookNode, path: Path) -> None:
     """Write a notebook in one step: a reader sees the old file or the new one, never a half of it."""
     nbformat.validate(notebook)
-    temporary = path.with_name(f".{path.name}.part")
-    temporary.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8", newline="\n")
-    os.replace(temporary, path)
+    write_durably(path, (nbformat.writes(notebook) + "\n").encode())

@@ -21,6 +21,7 @@ from labkit.course.execution import OnCell, execute
 from labkit.course.expansion import TEACHING_NOTE, declared, is_teaching_note, read_cells
 from labkit.course.kernel import THREADS
 from labkit.course.places import Chapter
+from labkit.durable import write_durably
 from labkit.errors import LabkitError
 from labkit.exercises import Exercise, Prediction
 
@@ -44,8 +45,11 @@ def prepare(folder: Path, chapters: list[Chapter]) -> None:
     target = folder / CONFIG
     if target.exists() and target.read_text(encoding="utf-8") != settings:
         raise LabkitError(f"{target} is not what labkit writes. Move it away, or choose another folder.")
-    folder.mkdir(parents=True, exist_ok=True)
-    target.write_text(settings, encoding="utf-8", newline="\n")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_durably(target, settings.encode())
+    except OSError as error:
+        raise LabkitError(f"The folder {folder} cannot be written: {error.strerror}. Choose another.") from error
 
 
 def solve(chapter: Chapter, folder: Path, on_cell: OnCell | None = None) -> float:
@@ -146,7 +150,7 @@ def timings(cells: list[NotebookNode], seconds: list[float]) -> str:
         if cell.cell_type == "code":
             sections[section] = sections.get(section, 0.0) + spent
         elif headings := HEADING.findall(cell.source):
-            section = headings[-1].strip()
+            section = headings[-1].strip().replace("|", "\\|")
     rows = [f"| {name} | {spent:.1f} |" for name, spent in [*sections.items(), ("**all cells**", sum(seconds))]]
     python, threads = platform.python_version(), "one thread" if THREADS == "1" else f"{THREADS} threads"
     where = f"Measured with Python {python} and PyTorch {torch.__version__} on {platform.system()}, {threads}, no GPU."

@@ -5,14 +5,14 @@ from pathlib import Path
 import papermill
 import pytest
 
-from labkit.course import places
+from labkit.course import expansion, places
 
 CHAPTERS = places.chapters(Path(__file__).resolve().parents[2])
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that asks for `chapter` once for each chapter."""
-    if "chapter" in metafunc.fixturenames:
+    """Run a test that asks for `chapter` once for each chapter, unless its module says which."""
+    if "chapter" in metafunc.fixturenames and not hasattr(metafunc.module, "chapter"):
         metafunc.parametrize("chapter", CHAPTERS, ids=[chapter.name for chapter in CHAPTERS])
 
 
@@ -20,6 +20,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def chapters() -> list[places.Chapter]:
     """All chapters, in order."""
     return CHAPTERS
+
+
+@pytest.fixture(scope="session")
+def with_exercises() -> list[places.Chapter]:
+    """The chapters that have exercises."""
+    found = [chapter for chapter in CHAPTERS if expansion.declared(chapter)]
+    assert found
+    return found
 
 
 @pytest.fixture

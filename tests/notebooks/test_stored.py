@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from labkit.course import builder, compare, rules
+from labkit.course import builder, compare, expansion, rules
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 
@@ -20,7 +20,21 @@ def test_text_ids_and_metadata_are_those_of_the_source(chapter):
 
 
 def test_every_rule_is_kept(chapter):
-    assert rules.problems(builder.read_stored(chapter)) == []
+    assert rules.problems(builder.read_stored(chapter), expansion.declared(chapter)) == []
+
+
+def test_learners_get_no_solution_and_every_check_says_not_attempted(chapter):
+    lab = expansion.declared(chapter)
+    notebook = builder.read_stored(chapter)
+    checks = [cell for cell in notebook.cells if "check" in cell.metadata]
+    assert [cell.metadata["check"] for cell in checks] == ([exercise.name for exercise in lab.exercises] if lab else [])
+    for cell in checks:
+        exercise = lab[cell.metadata["check"]]
+        assert [output.data["text/plain"] for output in cell.outputs] == [exercise.judge(...).plain]
+        lines = {line.strip() for line in exercise.solved.splitlines()} - {"", "pass"}
+        for part in notebook.cells:
+            missing = lines - {line.strip() for line in part.source.splitlines()}
+            assert missing, f"the solution of {exercise.name} stands in a cell"
 
 
 def test_papermill_shows_type_and_help_of_every_parameter(declared):
