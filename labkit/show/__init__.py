@@ -4,6 +4,7 @@ from labkit.show.controls import Control, answers_control, schedule_control
 from labkit.show.figures import comparison, confusion, curves, gradient_norms, rates
 from labkit.show.grids import answer, augmented, mistakes, samples
 from labkit.show.picture import Picture
+from labkit.show.progress_map import progress_control, progress_map
 
 __all__ = [
     "Control",
@@ -16,6 +17,8 @@ __all__ = [
     "curves",
     "gradient_norms",
     "mistakes",
+    "progress_control",
+    "progress_map",
     "rates",
     "samples",
     "schedule_control",
