@@ -432,3 +432,15 @@ def test_nbval_finds_a_wrong_output_and_needs_the_sanitizer_for_addresses(course
     assert "1 failed, 3 passed" in run_nbval(tmp_path).stdout
     (tmp_path / "none.cfg").write_text("", encoding="utf-8")
     assert "2 failed, 2 passed" in run_nbval(tmp_path, f"--nbval-sanitize-with={tmp_path / 'none.cfg'}").stdout
+
+
+@pytest.mark.slow
+def test_building_and_comparing_never_touch_the_progress_of_whoever_does_it(course, tmp_path, monkeypatch):
+    own = tmp_path / "progress.json"
+    monkeypatch.setenv("LABKIT_PROGRESS", str(own))
+    source = (
+        "# %%\nfrom labkit.exercises import progress\n\nprogress.record_opened('01_tensors')\nprint(progress.place())\n"
+    )
+    builder.build(course(source))
+    assert run_nbval(tmp_path).returncode == 0
+    assert not own.exists()
