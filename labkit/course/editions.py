@@ -28,6 +28,7 @@ from labkit.exercises import Exercise, Prediction
 CONFIG = "nbgrader_config.py"
 LINK = re.compile(r"(\]\()([^)\s#:]+)(?=[)#\s])")  # the target of a Markdown link or picture that is a relative path
 HEADING = re.compile(r"(?m)^## +(.+)$")
+FOR_NBGRADER = f"nbgrader needs the settings in `{CONFIG}`: they take these notes out, and put the stubs back in."
 GRADED = """
 ### BEGIN HIDDEN TESTS
 assert lab.{name}.judge({name}).is_right
@@ -61,7 +62,7 @@ def solve(chapter: Chapter, folder: Path, on_cell: OnCell | None = None) -> floa
     notebook = as_notebook(chapter, solved_cells(chapter))
     seconds = execute(notebook, chapter, on_cell)
     cells = [_moved(cell, chapter.notebook.parent, folder) for cell in notebook.cells]
-    cells.insert(1, _note(timings(cells, seconds)))
+    cells.insert(1, _note(f"{timings(cells, seconds)}\n\n{FOR_NBGRADER}"))
     notebook = as_notebook(chapter, cells)
     notebook.metadata["labkit"] = {"edition": "instructor", "text": _text_hash(notebook)}
     target = folder / chapter.notebook.name
