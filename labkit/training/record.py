@@ -18,7 +18,7 @@ import labkit
 from labkit.data.files import printable
 from labkit.durable import write_durably
 from labkit.errors import CheckpointError
-from labkit.training.alone import Alone
+from labkit.training.alone import LOCK_FILE, Alone
 from labkit.training.config import Config
 
 
@@ -60,7 +60,8 @@ class Record:
         """Take the folder of a run that could not begin away again, so that its name is free."""
         with suppress(OSError):
             self._close()
-            (self.folder / "run.json").unlink(missing_ok=True)
+            for name in ("run.json", LOCK_FILE):
+                (self.folder / name).unlink(missing_ok=True)
             self.folder.rmdir()  # only ever removes an empty folder
 
     @classmethod
