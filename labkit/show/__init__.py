@@ -2,9 +2,11 @@
 
 from labkit.show.controls import Control, answers_control, schedule_control
 from labkit.show.figures import comparison, confusion, curves, gradient_norms, rates
+from labkit.show.graph import graph, graph_control, graph_steps
 from labkit.show.grids import answer, augmented, mistakes, samples
 from labkit.show.picture import Picture
 from labkit.show.progress_map import progress_control, progress_map
+from labkit.show.switches import switches, switches_control
 
 __all__ = [
     "Control",
@@ -16,10 +18,15 @@ __all__ = [
     "confusion",
     "curves",
     "gradient_norms",
+    "graph",
+    "graph_control",
+    "graph_steps",
     "mistakes",
     "progress_control",
     "progress_map",
     "rates",
     "samples",
     "schedule_control",
+    "switches",
+    "switches_control",
 ]
