@@ -95,6 +95,10 @@ def answer(image_set: ImageSet, predictions: Predictions, index: int) -> Picture
         bars[truth].set_hatch("///")  # a hatch is seen in grey too
         right.invert_yaxis()
         right.set(xlim=(0, 1), xlabel="probability (hatched: the truth)")
+        right.set_title(
+            f"it is {image_set.classes[truth]}, the model says {image_set.classes[said]} "
+            f"({100 * float(probabilities[said]):.0f} %)"
+        )
         right.grid(visible=False, axis="y")
         right.tick_params(labelsize=9)
     data = [

@@ -63,6 +63,7 @@ def test_an_answer_shows_the_probability_of_every_class(pictures, predictions):
     assert sum(row["probability"] for row in picture.data) == pytest.approx(1.0, abs=1e-6)
     assert [row["truth"] for row in picture.data] == [False, False, True]
     assert picture.summary == "Picture 8 is grey; the model says bright with 99 %."
+    assert picture.figure.axes[1].get_title(loc="left") == "it is grey, the model says bright (99 %)"
 
 
 def test_mistakes_come_with_the_surest_first(pictures, predictions):
