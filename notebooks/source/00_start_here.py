@@ -17,6 +17,8 @@
 fast: bool = True  # True: 6 epochs; False: 12, a little more accurate
 
 # %%
+# %load_ext labkit
+
 import math
 
 import torch
@@ -171,18 +173,29 @@ print(f"two labels per picture: stops near ln 2 = {math.log(2):.2f}: {abs(loss -
 #   must lie.
 # - Break things. A cell that you changed can be put back with *Edit → Undo*; the whole notebook is made anew by
 #   `labkit build 00` in a terminal (*File → New → Terminal*), in half a minute. Then open it again.
+# - **Exercises** have a cell with `...` for your answer and a check below it. A wrong answer gets an explanation, not
+#   only a cross; `hint()` gives one hint after the other, `solution()` shows one. `%reset_exercise NAME` puts the cell
+#   back.
 #
-# Exercises with checks and hints are planned; the present chapters have none yet.
+# ## How far am I?
 #
+# The map has a box for each exercise of the course. Your progress is one file on this computer and is sent nowhere;
+# the button reads it anew. In a terminal, `labkit progress` says the same.
+
+# %%
+show.progress_control()
+
+# %% [markdown]
 # ## Where to go next
 #
 # | chapter | question |
 # |---|---|
+# | [01 · Tensors](01_tensors.ipynb) | What is in a tensor, and which mistakes does it let through without a word? |
+# | [02 · Autograd](02_autograd.ipynb) | Where does a gradient come from, and where does it get lost? |
 # | [05 · The training loop](05_training_loop.ipynb) | Why is a real loop longer than eight lines? |
 # | [09 · A whole project](09_cifar10.ipynb) | From a folder of pictures to a tested network, yours included |
 #
-# Planned: 01 tensors, 02 autograd, 03 data, 04 models, 06 checkpoints, 07 when it does not learn, 08 speed, 10 scale
-# out.
+# Planned: 03 data, 04 models, 06 checkpoints, 07 when it does not learn, 08 speed, 10 scale out.
 #
 # ## Take away
 #
