@@ -19,20 +19,37 @@ def move(images: Tensor, draws: Tensor, flip: bool = False, shift: int = 0) -> T
 
     images: any dtype (B, C, H, W), draws: float64 (B, DRAWS) in [0, 1). Returns the dtype and shape of `images`.
     What a shift uncovers at the border is filled by reflection. This equals a random crop of the picture after
-    reflection padding by `shift`. No pixel is computed, only picked: each output row and column says which input row
-    and column it shows.
+    reflection padding by `shift`. No pixel is computed, and none is picked alone: a row of the result is a row of the
+    picture, or of its mirror image, from some column on. Whole rows are copied, which is several times faster.
     """
-    batch, _, height, width = images.shape
+    batch, channels, height, width = images.shape
     device = images.device
-    rows = torch.arange(height, device=device) + send(_whole(draws[:, 1], shift), device)
-    columns = torch.arange(width, device=device) + send(_whole(draws[:, 2], shift), device)
-    rows, columns = _reflect(rows, height), _reflect(columns, width)
+    down, right = _whole(draws[:, 1], shift), _whole(draws[:, 2], shift)
+    wide, wide_width = _widened(images, shift), width + 2 * shift
     if flip:
-        mirrored = send(draws[:, 0] < 0.5, device)[:, None]
-        columns = torch.where(mirrored, columns.flip(1), columns)
-    samples = torch.arange(batch, device=device)
-    picked = images[samples[:, None, None], :, rows[:, :, None], columns[:, None, :]]  # (B, H, W, C)
-    return picked.permute(0, 3, 1, 2)
+        mirrored = (draws[:, 0] < 0.5)[:, None]
+        right = torch.where(mirrored, -right, right)  # the mirror image moves the other way
+        copy = mirrored.to(torch.int64)
+        wide = torch.stack([wide, wide.flip(3)])
+    else:
+        copy = torch.zeros_like(right)
+    # Where each row of the result begins, counted in pixels from the first pixel of `wide`.
+    plane = (copy * batch + torch.arange(batch)[:, None]) * channels + torch.arange(channels)  # (B, C)
+    rows = _reflect(torch.arange(height) + down, height)  # (B, H)
+    begins = (plane[:, :, None] * height + rows[:, None, :]) * wide_width + (right + shift)[:, :, None]
+    every_row = wide.flatten().unfold(0, width, 1)  # every run of `width` pixels, without a copy
+    return every_row.index_select(0, send(begins.flatten(), device)).view(images.shape)
+
+
+def _widened(images: Tensor, by: int) -> Tensor:
+    """Return pictures with `by` more columns at each side, which mirror those inside."""
+    width = images.shape[3]
+    wide = images.new_empty(*images.shape[:3], width + 2 * by)
+    wide[..., by : by + width] = images
+    for distance in range(1, by + 1):
+        wide[..., by - distance] = images[..., distance]
+        wide[..., by + width - 1 + distance] = images[..., width - 1 - distance]
+    return wide
 
 
 def _whole(draw: Tensor, shift: int) -> Tensor:
