@@ -1,12 +1,15 @@
 """Pictures and controls: every figure function returns the figure, its data and one sentence that says it."""
 
+from labkit.show.broadcasting import broadcasting
 from labkit.show.controls import Control, answers_control, schedule_control
 from labkit.show.figures import comparison, confusion, curves, gradient_norms, rates
 from labkit.show.graph import graph, graph_control, graph_steps
 from labkit.show.grids import answer, augmented, mistakes, samples
 from labkit.show.picture import Picture
 from labkit.show.progress_map import progress_control, progress_map
+from labkit.show.storage import storage_strip
 from labkit.show.switches import switches, switches_control
+from labkit.show.tensor_controls import broadcasting_control, storage_control
 
 __all__ = [
     "Control",
@@ -14,6 +17,8 @@ __all__ = [
     "answer",
     "answers_control",
     "augmented",
+    "broadcasting",
+    "broadcasting_control",
     "comparison",
     "confusion",
     "curves",
@@ -27,6 +32,8 @@ __all__ = [
     "rates",
     "samples",
     "schedule_control",
+    "storage_control",
+    "storage_strip",
     "switches",
     "switches_control",
 ]
