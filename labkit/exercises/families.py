@@ -29,20 +29,20 @@ def value(answer: Any) -> Any:
 
 def call(answer: Any, *inputs: Any) -> Any:
     """Call a function and return its result."""
-    _need_function(answer)
+    need_function(answer)
     return answer(*inputs)
 
 
 def in_place(answer: Any, first: torch.Tensor, *others: Any) -> Any:
     """Call a function that changes its first input, and return that input."""
-    _need_function(answer)
+    need_function(answer)
     result = answer(first, *others)
     return result if result is ... else first
 
 
 def view_of(answer: Any, first: torch.Tensor, *others: Any) -> Any:
     """Call a function; return its result and whether it lies in the storage of the first input."""
-    _need_function(answer)
+    need_function(answer)
     result = answer(first, *others)
     if not isinstance(result, torch.Tensor):
         return result
@@ -87,7 +87,7 @@ def _fill(built: nn.Module) -> None:
 
 def training_step(answer: Any, model: nn.Module, optimizer: torch.optim.Optimizer, *batch: torch.Tensor) -> Any:
     """Call `answer(model, optimizer, *batch)` twice: what it returns, the weights after it, the mode of the model."""
-    _need_function(answer)
+    need_function(answer)
     returned = [answer(model, optimizer, *batch) for _ in range(2)]  # a forgotten zero_grad shows in the second step
     if any(one is ... for one in returned):
         return ...
@@ -98,6 +98,7 @@ def training_step(answer: Any, model: nn.Module, optimizer: torch.optim.Optimize
     }
 
 
-def _need_function(answer: Any) -> None:
+def need_function(answer: Any) -> None:
+    """Raise WrongKind for what cannot be called."""
     if not isinstance(answer, Callable):
         raise WrongKind("This exercise asks for a function. Give `check` the function itself, without calling it.")

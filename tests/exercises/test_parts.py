@@ -1,0 +1,44 @@
+"""Each part that can be swapped in: right ways are right, wrong ones are named, stubs are not attempted."""
+
+import pytest
+from own_parts import RIGHT
+
+from labkit.exercises.declaration import defined_by
+from labkit.exercises.parts import PARTS
+
+SEVERAL = [pytest.param(name, answer, id=f"{name}-{answer.__name__}") for name in RIGHT for answer in RIGHT[name]]
+WRONG = [
+    pytest.param(name, one, id=f"{name}-{one.name}") for name, part in PARTS.items() for one in part.misconceptions
+]
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("attempt", range(2))
+def test_the_solution_is_right_and_the_stub_is_not_attempted(name, attempt):
+    part = PARTS[name]
+    assert part.judge(part.reference(), attempt).is_right
+    assert part.judge(defined_by(part.stub, part.name), attempt).outcome == "not attempted"
+
+
+@pytest.mark.parametrize("attempt", range(2))
+@pytest.mark.parametrize(("name", "answer"), SEVERAL)
+def test_other_right_ways_are_right(name, answer, attempt):
+    result = PARTS[name].judge(answer, attempt)
+    assert result.is_right, result.plain
+
+
+@pytest.mark.parametrize("attempt", range(2))
+@pytest.mark.parametrize(("name", "misconception"), WRONG)
+def test_each_wrong_idea_is_named(name, misconception, attempt):
+    result = PARTS[name].judge(misconception.answer, attempt)
+    assert (result.outcome, result.misconception) == ("wrong", misconception.name), result.plain
+
+
+def test_every_part_has_several_wrong_ideas():
+    assert min(len(part.misconceptions) for part in PARTS.values()) >= 5
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_something_of_another_kind_is_a_sentence(name):
+    assert PARTS[name].judge(3).outcome == "wrong"
+    assert "This" in PARTS[name].judge(3).plain
