@@ -1,0 +1,146 @@
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from labkit import exercises
+
+LAB = exercises.load("01_tensors")
+
+
+def loop_over_points(a, b):
+    return torch.stack([torch.stack([(one - other).norm() for other in b]) for one in a])
+
+
+def swaps_twice(picture):
+    return picture.transpose(0, 2).transpose(1, 2)
+
+
+def writes_into_a_copy(x):
+    x = x.clone()
+    x -= x.mean(dim=0, keepdim=True)
+    x /= x.std(dim=0)
+    return x
+
+
+def clips_by_masks(pixels):
+    pixels[pixels < 0] = 0
+    pixels[pixels > 1] = 1
+
+
+def clips_by_copy(pixels):
+    pixels.copy_(pixels.clamp(0, 1))
+
+
+def clips_by_slice(pixels):
+    pixels[...] = pixels.clip(0, 1)
+
+
+OTHER_WAYS = {
+    "class_labels": [
+        torch.LongTensor([2, 0, 1]),
+        torch.from_numpy(np.array([2, 0, 1])),
+        torch.tensor([2.0, 0.0, 1.0]).to(torch.int64),
+    ],
+    "channel_means": [
+        lambda images: images.transpose(0, 1).flatten(1).mean(dim=1),
+        lambda images: torch.stack([images[:, channel].mean() for channel in range(images.shape[1])]),
+        lambda images: images.mean(dim=(-1, -2)).mean(dim=0),
+        lambda images: torch.einsum("nchw->c", images) / (images.numel() / images.shape[1]),
+    ],
+    "standardise": [
+        lambda x: (x - x.mean(0)) / x.var(0).sqrt(),
+        writes_into_a_copy,
+        lambda x: torch.stack([(column - column.mean()) / column.std() for column in x.unbind(1)], dim=1),
+    ],
+    "to_tensor": [
+        lambda array: torch.from_numpy(array).float(),
+        lambda array: torch.from_numpy(array.astype("float32")),
+        lambda array: torch.as_tensor(array, dtype=torch.float32),
+        lambda array: torch.from_numpy(array.copy()).to(torch.float32),
+    ],
+    "channels_first": [
+        lambda picture: picture.movedim(2, 0),
+        lambda picture: torch.einsum("hwc->chw", picture),
+        swaps_twice,
+    ],
+    "flatten_pictures": [
+        lambda images: images.reshape(len(images), -1),
+        lambda images: torch.stack([image.reshape(-1) for image in images]),
+        lambda images: images.contiguous().view(images.shape[0], -1),
+    ],
+    "every_second_row": [
+        lambda x: x[0 : len(x) : 2],
+        lambda x: torch.as_strided(x, ((len(x) + 1) // 2, x.shape[1]), (2 * x.stride(0), x.stride(1))),
+        lambda x: x.unfold(0, 1, 2)[:, :, 0],
+    ],
+    "squared_error": [
+        lambda predictions, targets: F.mse_loss(predictions[:, 0], targets),
+        lambda predictions, targets: (predictions - targets[:, None]).square().mean(),
+        lambda predictions, targets: (
+            sum((p[0] - t) ** 2 for p, t in zip(predictions, targets, strict=True)) / len(targets)
+        ),
+    ],
+    "score_of_label": [
+        lambda scores, labels: scores[torch.arange(len(labels)), labels],
+        lambda scores, labels: (scores * F.one_hot(labels, scores.shape[1])).sum(dim=1),
+        lambda scores, labels: torch.stack([row[label] for row, label in zip(scores, labels, strict=True)]),
+    ],
+    "distances": [
+        torch.cdist,
+        loop_over_points,
+        lambda a, b: torch.linalg.vector_norm(a.unsqueeze(1) - b.unsqueeze(0), dim=-1),
+    ],
+    "clip_in_place": [clips_by_masks, clips_by_copy, clips_by_slice],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"), [(name, answer) for name, answers in OTHER_WAYS.items() for answer in answers]
+)
+def test_another_way_to_the_same_result_is_right(name, answer):
+    for attempt in range(3):
+        result = LAB[name].judge(answer, attempt)
+        assert result.outcome == "right", result.plain
+
+
+def test_every_exercise_has_at_least_three_other_ways():
+    assert set(OTHER_WAYS) == {exercise.name for exercise in LAB.exercises}
+    assert all(len(answers) >= 3 for answers in OTHER_WAYS.values())
+
+
+def test_the_chapter_has_what_a_chapter_has():
+    assert 8 <= len(LAB.exercises) <= 12
+    assert sum(len(exercise.misconceptions) for exercise in LAB.exercises) >= 25
+    assert len(LAB.predictions) == 5
+
+
+def standardises_the_input_itself(x):
+    x -= x.mean(dim=0)
+    x /= x.std(dim=0)
+    return x
+
+
+def squares_the_input_itself(predictions, targets):
+    predictions.sub_(targets[:, None]).square_()
+    return predictions.mean()
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"), [("standardise", standardises_the_input_itself), ("squared_error", squares_the_input_itself)]
+)
+def test_a_function_that_changes_its_input_is_told_so(name, answer):
+    result = LAB[name].judge(answer)
+    assert result.outcome == "wrong" and "changes its input" in result.plain
+
+
+@pytest.mark.parametrize(
+    ("name", "measured"),
+    [
+        ("promotion", lambda: (torch.tensor([1, 2]) + 0.5).dtype),
+        ("column_and_row", lambda: (torch.ones(8, 1) - torch.ones(8)).shape),
+    ],
+)
+def test_a_prediction_holds(name, measured):
+    prediction = LAB[name]
+    assert prediction.judge(prediction.answer, measured()).is_right
