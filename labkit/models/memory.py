@@ -9,7 +9,7 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
-from labkit import randomness
+from labkit.models.dry_run import left_as_it_was
 from labkit.models.inspect import shape_trace
 from labkit.table import Table
 
@@ -24,7 +24,7 @@ def memory_table(model: nn.Module, image_shape: tuple[int, ...], batch_size: int
     shape_trace(model, image_shape)  # says why, if something does not fit
     first = next(model.parameters(), torch.zeros(()))
     zeros = torch.zeros(batch_size, *image_shape, device=first.device, dtype=first.dtype)
-    with _left_as_it_was(model):
+    with left_as_it_was(model):
         kept = kept_by_layer(model.train(), zeros)
     seen: set[int] = set()
     rows = []
@@ -98,22 +98,6 @@ def _noting(count: Callable[[Tensor], None], seen: set[int]) -> Iterator[None]:
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         yield
-
-
-@contextmanager
-def _left_as_it_was(model: nn.Module) -> Iterator[None]:
-    """Put modes, buffers (batch statistics) and random numbers back after the block."""
-    modes = {module: module.training for module in model.modules()}
-    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
-    try:
-        with randomness.frozen_randomness():
-            yield
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
-        with torch.no_grad():
-            for buffer, value in buffers:
-                buffer.copy_(value)
 
 
 def _new(tensors: Iterable[Tensor], seen: set[int]) -> list[Tensor]:
