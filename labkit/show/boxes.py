@@ -13,11 +13,12 @@ from labkit.show.style import INK, QUIET, SERIES
 MARGIN = 0.15  # inches around everything
 
 _KINDS = {
-    "plain": {"facecolor": "white", "edgecolor": INK, "linewidth": 1.0},
+    # The frame of a box that is read lies over those of its neighbours.
+    "plain": {"facecolor": "white", "edgecolor": INK, "linewidth": 1.0, "zorder": 1.2},
     "filled": {"facecolor": SERIES[0].color, "edgecolor": "white", "linewidth": 1.0},
     "unused": {"facecolor": "#f1f1f1", "edgecolor": "#bbbbbb", "linewidth": 0.8},
     "copied": {"facecolor": "white", "edgecolor": QUIET, "linewidth": 0.8, "linestyle": (0, (3, 2)), "hatch": "////"},
-    "wrong": {"facecolor": "white", "edgecolor": SERIES[1].color, "linewidth": 3.0},
+    "wrong": {"facecolor": "white", "edgecolor": SERIES[1].color, "linewidth": 3.0, "zorder": 1.3},
 }
 
 
@@ -51,4 +52,4 @@ def write(panel: Axes, x: float, y: float, text: str, points: float, **style: ob
 
 def fit(text: str, size: float) -> float:
     """Return the size of letters, in points, at which a text stands inside a box of `size` inches."""
-    return min(26 * size, 98 * size / max(1, len(text)), 11)
+    return min(32 * size, 98 * size / max(1, len(text)), 11)

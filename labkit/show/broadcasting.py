@@ -1,18 +1,21 @@
 """How shapes are broadcast: written right under right, and, where they are small, box by box."""
 
 from collections.abc import Sequence
+from math import prod
 
 from matplotlib.axes import Axes
 
 from labkit.errors import LabkitError
 from labkit.show.boxes import MARGIN, box, cut, sheet, write
 from labkit.show.picture import Picture
-from labkit.show.style import QUIET, SERIES, course_style
+from labkit.show.style import QUIET, course_style
 from labkit.tensors import Alignment, align
 
 _WIDTH = 9.0  # inches
 _EDGE = 0.42  # of a box of the table
 _MOST_AXES, _MOST_SHAPES, _MOST_BOXES = 6, 4, 8
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_NUMBERS = [str(number) for number in range(1, 27)]
 
 
 def broadcasting(*shapes: Sequence[int], names: Sequence[str] = ()) -> Picture:
@@ -35,8 +38,11 @@ def broadcasting(*shapes: Sequence[int], names: Sequence[str] = ()) -> Picture:
         height = MARGIN + (len(plan.shapes) + 2) * (_EDGE + 0.08)
         if _is_small(plan):
             height = max(height, _tensors(panel, plan, names, right + 0.7))
-        write(panel, MARGIN, height + 0.1, _summary(plan), 10)
-        figure = cut(panel, height + 0.1 + 2 * MARGIN)
+        hatched = "Hatched: not there, the same element is read again." if any(plan.stretched) else ""
+        for line in filter(None, (_summary(plan), plan.remedy or hatched)):
+            write(panel, MARGIN, height + 0.1, line, 10)
+            height += 0.24
+        figure = cut(panel, height + MARGIN)
     return Picture(figure, _data(plan, names), _summary(plan))
 
 
@@ -69,32 +75,45 @@ def _is_small(plan: Alignment) -> bool:
 
 
 def _tensors(panel: Axes, plan: Alignment, names: Sequence[str], left: float) -> float:
-    """Draw each tensor as a grid, stretched boxes hatched, and the result; return how far down it reaches."""
-    rows, columns = _as_matrix(plan.result or ())
-    grids = [(_as_matrix(shape), name) for shape, name in zip(plan.shapes, names, strict=False)]
-    across = sum(max(columns, one[1]) if plan.result is not None else one[1] for one, _ in grids)
-    across += (columns if plan.result is not None else 0) + 1.6 * len(grids)
-    edge = min(0.36, (_WIDTH - left - MARGIN) / max(1, across))
-    x, bottom = left, 0.0
-    for place, ((own_rows, own_columns), name) in enumerate(grids):
-        down, wide = (rows, columns) if plan.result is not None else (own_rows, own_columns)
+    """Draw each tensor as a grid, stretched boxes hatched, and the result; return how far down it reaches.
+
+    The elements of two tensors are named, a, b, c and 1, 2, 3: a box of the result says which of them meet there.
+    """
+    fits = plan.result is not None
+    own = [_as_matrix(shape) for shape in plan.shapes]
+    shown = [_as_matrix(plan.result) if fits else size for size in own]
+    elements = _element_names(own, shown)
+    grids = [(names[place], *sizes, "plain") for place, sizes in enumerate(zip(own, shown, elements, strict=True))]
+    if fits:
+        together = ["".join(met) for met in zip(*elements, strict=True)]
+        grids.append(("result", shown[0], shown[0], together, "filled"))
+    across = sum(size[1] for _, _, size, _, _ in grids) + 1.6 * (len(grids) - 1)
+    edge = min(0.36, (_WIDTH - left - MARGIN) / across)
+    bottom = 0.0
+    for place, (name, there, (rows, columns), texts, kind) in enumerate(grids):
         if place:
-            write(panel, x - 0.8 * edge, _row_y(0) + down * edge / 2, "and", 9, color=QUIET, ha="center")
-        bottom = max(bottom, _grid(panel, x, edge, (down, wide), (own_rows, own_columns), name, "plain"))
-        x += (wide + 1.6) * edge
-    if plan.result is not None:
-        write(panel, x - 0.8 * edge, _row_y(0) + rows * edge / 2, "→", 11, color=SERIES[1].color, ha="center")
-        bottom = max(bottom, _grid(panel, x, edge, (rows, columns), (rows, columns), "result", "filled"))
-    return bottom + 0.15
+            sign = "→" if kind == "filled" else "and"
+            write(panel, left - 0.8 * edge, _row_y(0) + rows * edge / 2, sign, 9.5, color=QUIET, ha="center")
+        write(panel, left, MARGIN + 0.1, name, 8.5, color=QUIET)
+        for index, text in enumerate(texts):
+            row, column = divmod(index, columns)
+            is_there = row < there[0] and column < there[1]
+            x, y = left + column * edge, _row_y(0) + row * edge
+            box(panel, x, y, edge, text, kind if is_there else "copied")
+        left, bottom = left + (columns + 1.6) * edge, max(bottom, _row_y(0) + rows * edge)
+    return bottom + 0.2
 
 
-def _grid(panel: Axes, x: float, edge: float, shown: tuple, own: tuple, name: str, kind: str) -> float:
-    write(panel, x, MARGIN + 0.1, f"{name}", 8.5, color=QUIET)
-    for row in range(shown[0]):
-        for column in range(shown[1]):
-            is_there = row < own[0] and column < own[1]
-            box(panel, x + column * edge, _row_y(0) + row * edge, edge, "", kind if is_there else "copied")
-    return _row_y(0) + shown[0] * edge
+def _element_names(own: Sequence[tuple[int, int]], shown: Sequence[tuple[int, int]]) -> list[list[str]]:
+    """Return for each tensor the name of the element in each box; empty names where there are too many."""
+    if len(own) != 2 or any(rows * columns > len(_LETTERS) for rows, columns in own):
+        return [[""] * (rows * columns) for rows, columns in shown]
+    named = []
+    for signs, (rows, columns), (down, across) in zip((_LETTERS, _NUMBERS), own, shown, strict=True):
+        named.append(
+            [signs[row % rows * columns + column % columns] for row in range(down) for column in range(across)]
+        )
+    return named
 
 
 def _as_matrix(shape: Sequence[int]) -> tuple[int, int]:
@@ -114,6 +133,8 @@ def _summary(plan: Alignment) -> str:
     listed = " and ".join(str(shape) for shape in plan.shapes)
     if plan.result is None:
         return f"{listed} do not fit. {plan.reason}"
-    stretched = [str(shape) for shape, is_stretched in zip(plan.shapes, plan.stretched, strict=True) if is_stretched]
-    how = f"stretched: {' and '.join(stretched)}" if stretched else "nothing is stretched"
+    stretched = [shape for shape, is_stretched in zip(plan.shapes, plan.stretched, strict=True) if is_stretched]
+    how = f"stretched: {' and '.join(map(str, stretched))}" if stretched else "nothing is stretched"
+    if prod(plan.result) > max(map(prod, plan.shapes)):
+        how += f", so {' and '.join(str(prod(shape)) for shape in plan.shapes)} elements make {prod(plan.result)}"
     return f"{listed} give {plan.result}; {how}."

@@ -51,10 +51,11 @@ def storage_strip(tensor: Tensor, base: Tensor | None = None, *, name: str = "x"
     Raises LabkitError for a tensor without a storage, and for one that is too large to draw.
     """
     view, above = _view(name, tensor), None if base is None else _view(base_name, base)
+    views = [view] if above is None else [above, view]
     one_strip = above is None or (storage_of(tensor) is storage_of(base) and tensor.itemsize == base.itemsize)
     with course_style():
         panel = sheet(_WIDTH)
-        drawing = _Drawing(panel, [view] if above is None else [above, view])
+        drawing = _Drawing(panel, views)
         y = MARGIN
         if above is not None:
             drawing.title(above, y)
@@ -65,16 +66,16 @@ def storage_strip(tensor: Tensor, base: Tensor | None = None, *, name: str = "x"
         if above is not None and not one_strip:
             drawing.strip(above, y, f"storage of {base_name}")
             y += drawing.edge + _GAP
-        is_shared = above is not None and one_strip
-        drawing.strip(view, y, f"storage of {base_name} and {name}" if is_shared else f"storage of {name}")
+        drawing.strip(view, y, _caption(view, above, one_strip))
         y += 0.2 + drawing.edge
         drawing.title(view, y + 0.05)
         drawing.rows(view, y + 0.05 + _LINE, y)
         y += 0.05 + _LINE + view.height(drawing.edge)
-        write(panel, MARGIN, y + 0.05 + _LINE / 2, _in_words(tensor), 9.5)
-        figure = cut(panel, y + 0.05 + _LINE + MARGIN)
-    data = [row for one in ([view] if above is None else [above, view]) for row in _data(one)]
-    return Picture(figure, data, _summary(view, above))
+        for line in _in_words(tensor).split("; "):
+            y += 0.8 * _LINE
+            write(panel, MARGIN, y, line, 9.5)
+        figure = cut(panel, y + _LINE / 2 + MARGIN)
+    return Picture(figure, [row for one in views for row in _data(one)], _summary(view, above))
 
 
 class _Drawing:
@@ -102,7 +103,9 @@ class _Drawing:
             write(self.panel, self.middle(place), y + 0.1, str(place), 7.5, color=QUIET, ha="center")
             left = self.strip_x + place * self.edge
             box(self.panel, left, y + 0.2, self.edge, text, "plain" if place in read else "unused")
-        write(self.panel, self.strip_x - 0.15, y + 0.2 + self.edge / 2, caption, 9, color=QUIET, ha="right")
+        room = self.strip_x - 0.15 - MARGIN
+        points = min(9, 110 * room / max(map(len, caption.splitlines())))  # a long name in smaller letters
+        write(self.panel, self.strip_x - 0.15, y + 0.2 + self.edge / 2, caption, points, color=QUIET, ha="right")
 
     def rows(self, view: _View, y: float, strip_y: float) -> None:
         """Draw the tensor as a grid and, beside it, each row spread out, with guides to the boxes at `strip_y`."""
@@ -126,9 +129,10 @@ class _Drawing:
             x, times = self.middle(place), places.count(place)
             self.panel.plot([x, x], [strip_y, y], color=QUIET, linewidth=0.9, linestyle=(0, (1, 2)), zorder=1)
             self.panel.add_patch(Circle((x, y), radius, facecolor=SERIES[0].color, edgecolor="white", zorder=2))
-            write(self.panel, x, y, text, fit(text, 0.8 * self.edge), color="white", ha="center", zorder=3)
+            points = fit(f"{text} ", 0.8 * self.edge)  # a circle has room for a letter less than a box
+            write(self.panel, x, y, text, points, color="white", ha="center", zorder=3)
             if times > 1:
-                write(self.panel, x + radius + 0.06, y, f"read {times} times", 8.5, bbox=_BACKING, zorder=3)
+                write(self.panel, x + 0.75 * radius, y - radius, f"read {times} times", 8.5, bbox=_BACKING, zorder=3)
 
     def steps(self, view: _View, middles: list[float]) -> None:
         """Write the step inside the first row, and draw the way from the end of each row to the next."""
@@ -143,27 +147,23 @@ class _Drawing:
             self.panel.add_patch(FancyArrowPatch(start, end, shrinkA=points, shrinkB=points, **_WAY_ON))
         if ends:
             here, there = ends[0]
-            x, y = (self.middle(here) + self.middle(there)) / 2, (middles[0] + middles[1]) / 2
+            # The step is written on its way, or beside it where the way is no longer than the words.
+            aside = 0.3 * self.edge if 0 <= there - here <= 1 else 0.0
+            x, y = (self.middle(here) + self.middle(there)) / 2 + aside, (middles[0] + middles[1]) / 2 - aside / 2
             write(self.panel, x, y, _signed(there - here), 8.5, ha="center", bbox=_BACKING)
 
 
 _RADIUS = 0.36  # of an element beside the strip, as a share of a box
 _BACKING = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
-_WAY_ON = {
-    "arrowstyle": "->",
-    "mutation_scale": 9,
-    "linestyle": (0, (4, 2)),
-    "color": SERIES[1].color,
-    "linewidth": 1.1,
-}
+_WAY_ON = {"arrowstyle": "->", "mutation_scale": 9, "linestyle": (0, (4, 2)), "color": SERIES[1].color}
 
 
 def _view(name: str, tensor: Tensor) -> _View:
-    boxes, columns = _texts(whole_storage(tensor)), _columns(tensor)
+    storage, columns = whole_storage(tensor), _columns(tensor)
     rows = tensor.numel() // columns if columns else 0
-    if columns + len(boxes) > _MOST_ACROSS or rows > _MOST_ROWS:
+    if columns + len(storage) > _MOST_ACROSS or rows > _MOST_ROWS:
         raise LabkitError(
-            f"A tensor of shape {tuple(tensor.shape)} on a storage of {count(len(boxes), 'box')} is too large to draw: "
+            f"A tensor of shape {tuple(tensor.shape)} on {count(len(storage), 'box')} is too large to draw: "
             f"at most {_MOST_ROWS} rows, and {_MOST_ACROSS} columns and boxes together. "
             "Take a small example: torch.arange(12).view(3, 4)."
         )
@@ -171,7 +171,18 @@ def _view(name: str, tensor: Tensor) -> _View:
         [line[at : at + columns] for at in range(0, len(line), columns or 1)]
         for line in (_texts(tensor), element_places(tensor).flatten().tolist())
     )
-    return _View(name, tensor, boxes, values, places)
+    return _View(name, tensor, _texts(storage), values, places)
+
+
+def _caption(view: _View, above: _View | None, one_strip: bool) -> str:
+    """Say whose storage is drawn; the same bytes read as another dtype are boxes of another size."""
+    if above is None:
+        return f"storage of {view.name}"
+    if one_strip:
+        return f"storage of {above.name}\nand {view.name}"
+    if shares_storage(view.tensor, above.tensor):
+        return f"the same memory, read as {str(view.tensor.dtype).removeprefix('torch.')}"
+    return f"storage of {view.name}"
 
 
 def _columns(tensor: Tensor) -> int:
@@ -203,7 +214,7 @@ def _signed(step: int) -> str:
 
 
 def _strides(tensor: Tensor) -> str:
-    return ", ".join(strides_in_words(tensor.shape, tensor.stride()))
+    return ", ".join(strides_in_words(tensor.shape, tensor.stride())) if tensor.numel() else ""
 
 
 def _in_words(tensor: Tensor) -> str:
@@ -212,8 +223,9 @@ def _in_words(tensor: Tensor) -> str:
     if tensor.dim() < 2 or not steps:
         return words
     if len(steps) == 1:
-        return f"{words}; in reading order always {_signed(steps[0])}, so view(-1) works"
-    return f"{words}; in reading order {' and '.join(map(_signed, steps))}, so view(-1) fails"
+        return f"{words}; row after row every step is {_signed(steps[0])}, so view(-1) works"
+    different = " and ".join(map(_signed, steps))
+    return f"{words}; row after row the steps are {different}, and one axis has one step: view(-1) fails"
 
 
 def _data(view: _View) -> list[dict[str, object]]:

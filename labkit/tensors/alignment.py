@@ -48,6 +48,16 @@ class Alignment:
         return tuple(axis for axis in self.axes if axis.size is None)
 
     @property
+    def remedy(self) -> str:
+        """One sentence on a missing axis that would let all fit if it stood last; empty where that does not help."""
+        longest = max(self.shapes, key=len, default=())
+        for place, shape in enumerate(self.shapes):
+            tried = align(*self.shapes[:place], (*shape, 1), *self.shapes[place + 1 :])
+            if self.failing and len(shape) < len(longest) and tried.result == longest:
+                return f"With unsqueeze(-1), {shape} becomes {(*shape, 1)}, and the result is {tried.result}."
+        return ""
+
+    @property
     def stretched(self) -> tuple[bool, ...]:
         """Tell for each shape whether it is stretched along some axis."""
         return tuple(any(axis.stretched[place] for axis in self.axes) for place in range(len(self.shapes)))

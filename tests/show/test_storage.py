@@ -15,8 +15,9 @@ def test_elements_stand_over_their_boxes():
     rows = [row for row in picture.data if row["tensor"] == "x.t()"]
     assert [row["box"] for row in rows] == x.t().flatten().tolist()
     assert [row["element"] for row in rows] == list(range(12))
-    assert "storage of x and x.t()" in texts(picture)
-    assert picture.summary.endswith("in reading order +4 and -7, so view(-1) fails. It shares the storage of x.")
+    assert "storage of x\nand x.t()" in texts(picture)
+    assert "the steps are +4 and -7, and one axis has one step: view(-1) fails" in picture.summary
+    assert picture.summary.endswith("It shares the storage of x.")
 
 
 def test_a_copy_has_a_strip_of_its_own():
@@ -24,6 +25,25 @@ def test_a_copy_has_a_strip_of_its_own():
     picture = storage_strip(x.t().contiguous(), base=x, name="y", base_name="x")
     assert {"storage of x", "storage of y"} <= set(texts(picture))
     assert picture.summary.endswith("It has a storage of its own, not that of x.")
+
+
+def test_memory_that_is_read_as_another_dtype_has_other_boxes():
+    x = torch.tensor([1 + 2j, 3 + 4j])
+    picture = storage_strip(x.imag, base=x, name="x.imag", base_name="x")
+    assert {"storage of x", "the same memory, read as float32"} <= set(texts(picture))
+    assert [row["box"] for row in picture.data if row["tensor"] == "x.imag"] == [1, 3]
+    assert picture.summary.endswith("It shares the storage of x.")
+
+
+@pytest.mark.parametrize("take", [lambda x: x, lambda x: x.t(), lambda x: x[:, ::2], lambda x: x[:, 1:3]])
+def test_what_is_said_of_view_is_what_view_does(take):
+    x = take(torch.arange(12).view(3, 4))
+    try:
+        x.view(-1)
+    except RuntimeError:
+        assert "view(-1) fails" in storage_strip(x).summary
+    else:
+        assert "view(-1) works" in storage_strip(x).summary
 
 
 def test_boxes_that_are_read_often_or_never_are_shown_so():
@@ -38,12 +58,16 @@ def test_boxes_that_are_read_often_or_never_are_shown_so():
     assert len(greys) == 9
 
 
-def test_words_stay_on_the_paper():
-    x = torch.arange(12).view(3, 4)
-    figure = storage_strip(x.t(), base=x, name="x.t()").figure
+@pytest.mark.parametrize("shape", [(12,), (3, 4), (2, 2, 3), (2, 1, 3, 2)])
+def test_words_stay_on_the_paper(shape):
+    x = torch.arange(12).view(shape)
+    turned = x.permute(*reversed(range(x.dim())))
+    figure = storage_strip(turned, base=x, name="x.view(2, 6).transpose(0, 1).view(…)").figure
     figure.canvas.draw()
-    width = figure.get_figwidth() * figure.dpi
-    assert all(text.get_window_extent().x1 <= width for text in figure.axes[0].texts)
+    width, height = figure.get_size_inches() * figure.dpi
+    for text in figure.axes[0].texts:
+        extent = text.get_window_extent()
+        assert extent.x0 >= 0 and extent.x1 <= width and extent.y0 >= 0 and extent.y1 <= height
 
 
 @pytest.mark.parametrize(
@@ -54,5 +78,7 @@ def test_unusual_tensors_are_drawn_too(tensor):
 
 
 def test_a_tensor_that_is_too_large_is_a_sentence():
-    with pytest.raises(LabkitError, match="too large to draw: at most 12 rows"):
-        storage_strip(torch.zeros(100, 100))
+    huge = torch.empty(10**12, device="meta")  # refused before anything is written for each of its boxes
+    for tensor in (torch.zeros(100, 100), huge, huge[:3], torch.zeros(1).expand(10**12, 1)):
+        with pytest.raises(LabkitError, match="too large to draw: at most 12 rows"):
+            storage_strip(tensor)

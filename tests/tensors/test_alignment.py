@@ -34,6 +34,26 @@ def test_the_failing_axis_is_named_with_its_sizes():
     assert plan.reason.startswith("On axis -1 the sizes are 2 and 3")
 
 
+@given(st.lists(SHAPES, min_size=1, max_size=3))
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_the_remedy_is_given_only_for_a_failure_and_is_true(shapes):
+    plan = align(*shapes)
+    if plan.remedy:
+        assert plan.failing
+        mended = [
+            [*shapes[:place], (*shape, 1), *shapes[place + 1 :]]
+            for place, shape in enumerate(shapes)
+            if f"{shape} becomes {(*shape, 1)}" in plan.remedy
+        ]
+        results = {align(*attempt).result for attempt in mended}
+        assert any(result and plan.remedy.endswith(f"the result is {result}.") for result in results)
+
+
+def test_no_remedy_makes_a_result_larger_than_meant():
+    assert align((3, 2), (3,)).remedy and align((3,), (3, 2)).remedy
+    assert align((8,), (4,)).remedy == "" and align((5, 3, 2), (4, 2)).remedy == "" and align((2,), (2,)).remedy == ""
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [

@@ -3,6 +3,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from labkit.errors import LabkitError
 from labkit.tensors import element_places, reading_steps, shares_storage, whole_storage
@@ -37,6 +38,15 @@ def test_each_element_is_in_the_box_that_holds_its_value(x):
     assert whole_storage(x)[element_places(x).flatten()].equal(x.flatten())
 
 
+@given(st.data())
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_places_follow_any_strides_even_overlapping_ones(data):
+    shape = data.draw(st.lists(st.integers(0, 3), max_size=4))
+    strides = data.draw(st.lists(st.integers(0, 5), min_size=len(shape), max_size=len(shape)))
+    x = torch.arange(60).as_strided(shape, strides, data.draw(st.integers(0, 9)))
+    assert element_places(x).equal(x)
+
+
 @given(views())
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_one_reading_step_means_that_view_works(x):
@@ -65,6 +75,14 @@ def test_who_shares_memory():
     assert not shares_storage(x, x.clone()) and not shares_storage(torch.tensor(array), array)
     meta = torch.empty(2, device="meta")
     assert not shares_storage(meta, torch.empty(2, device="meta")) and shares_storage(meta, meta.view(2, 1))
+
+
+def test_fake_tensors_share_by_their_storage_though_they_have_no_memory():
+    with FakeTensorMode():
+        x, other = torch.empty(3, 4), torch.empty(3, 4)
+        turned = x.t()
+    assert shares_storage(x, turned) and not shares_storage(x, other)
+    assert element_places(turned).shape == (4, 3)
 
 
 @pytest.mark.parametrize(
