@@ -116,58 +116,6 @@ CHANNEL_MEANS = Exercise(
     ),
 )
 
-STANDARDISE = Exercise(
-    name="standardise",
-    prompt="Give each column of `x` the mean 0 and the standard deviation 1, as `x.std` computes it. The dtype stays.",
-    stub='''def standardise(x):
-    """Return x with mean 0 and deviation 1 in each column: (N, D) -> (N, D)."""
-    return ...  # your turn''',
-    solved='''def standardise(x):
-    """Return x with mean 0 and deviation 1 in each column: (N, D) -> (N, D)."""
-    return (x - x.mean(dim=0)) / x.std(dim=0)''',
-    hints=(
-        "Two steps: take away the mean of each column, then divide by the deviation of each column.",
-        "Both have shape (D,), and (N, D) with (D,) fits: broadcasting aligns from the right.",
-        "`x - x.mean(dim=0)` is the first half.",
-    ),
-    cases=lambda generator: [
-        (3 * normal(generator, 6, 4) + 1,),
-        (normal(generator, 5, 5) * 10,),
-        (normal(generator, 3, 2).double(),),
-    ],
-    praise="(N, D) and (D,) meet on the last axis, so each column gets its own numbers.",
-    misconceptions=(
-        Misconception(
-            "rows instead of columns",
-            lambda x: (x - x.mean(dim=1, keepdim=True)) / x.std(dim=1, keepdim=True),
-            "You standardised each *row*. A column is a feature, a row a sample; what belongs together stands in a "
-            "column.",
-        ),
-        Misconception(
-            "one number for all",
-            lambda x: (x - x.mean()) / x.std(),
-            "You used one mean and one deviation for the whole tensor. Columns with large numbers still drown the "
-            "others.",
-        ),
-        Misconception(
-            "only centred",
-            lambda x: x - x.mean(dim=0),
-            "The means are 0; the deviations are what they were. Divide by them too.",
-        ),
-        Misconception(
-            "divided by the variance",
-            lambda x: (x - x.mean(dim=0)) / x.var(dim=0),
-            "You divided by the variance, which is the *square* of the deviation.",
-        ),
-        Misconception(
-            "NumPy's deviation",
-            lambda x: (x - x.mean(dim=0)) / x.std(dim=0, correction=0),
-            "You divided by the root of the sum over N; `x.std` divides by N - 1, unlike `np.std`. On few rows that "
-            "shows.",
-        ),
-    ),
-)
-
 TO_TENSOR = Exercise(
     name="to_tensor",
     prompt="`array` is a float64 array of NumPy that the caller goes on using. Return a float32 tensor that does not "
@@ -206,4 +154,4 @@ TO_TENSOR = Exercise(
     ),
 )
 
-EXERCISES = [CLASS_LABELS, CHANNEL_MEANS, STANDARDISE, TO_TENSOR]
+EXERCISES = [CLASS_LABELS, CHANNEL_MEANS, TO_TENSOR]

@@ -89,43 +89,6 @@ FLATTEN = Exercise(
     ),
 )
 
-EVERY_SECOND = Exercise(
-    name="every_second_row",
-    prompt="Return rows 0, 2, 4, … of a matrix as a view, so that a change of the result changes the matrix.",
-    stub='''def every_second_row(x):
-    """Return rows 0, 2, 4, … without a copy: (N, D) -> (ceil(N / 2), D)."""
-    return ...  # your turn''',
-    solved='''def every_second_row(x):
-    """Return rows 0, 2, 4, … without a copy: (N, D) -> (ceil(N / 2), D)."""
-    return x[::2]''',
-    hints=(
-        "A view needs *one* step from each row to the next. Here it is two rows long.",
-        "Slices have a step: start:stop:step.",
-    ),
-    cases=lambda generator: [(normal(generator, 6, 2),), (normal(generator, 5, 5),), (normal(generator, 3, 4),)],
-    run=families.view_of,
-    praise="Slices are views; a list of indices is a copy.",
-    misconceptions=(
-        Misconception(
-            "a list of indices",
-            lambda x: x[list(range(0, len(x), 2))],
-            "The rows are right, in a copy: a list or tensor of indices always copies, because no single step leads "
-            "along it. "
-            "A slice is a view.",
-        ),
-        Misconception(
-            "columns",
-            lambda x: x[:, ::2],
-            "You took every second *column*. Rows are the first axis.",
-        ),
-        Misconception(
-            "beginning at 1",
-            lambda x: x[1::2],
-            "You began with row 1: rows 1, 3, 5, …",
-        ),
-    ),
-)
-
 CLIP = Exercise(
     name="clip_in_place",
     prompt="Some pixels left the range from 0 to 1. Bring them back *in place*: after the call, the tensor that was "
@@ -167,4 +130,4 @@ CLIP = Exercise(
     ),
 )
 
-EXERCISES = [CHANNELS_FIRST, FLATTEN, EVERY_SECOND, CLIP]
+EXERCISES = [CHANNELS_FIRST, FLATTEN, CLIP]

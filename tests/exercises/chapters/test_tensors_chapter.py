@@ -16,13 +16,6 @@ def swaps_twice(picture):
     return picture.transpose(0, 2).transpose(1, 2)
 
 
-def writes_into_a_copy(x):
-    x = x.clone()
-    x -= x.mean(dim=0, keepdim=True)
-    x /= x.std(dim=0)
-    return x
-
-
 def clips_by_masks(pixels):
     pixels[pixels < 0] = 0
     pixels[pixels > 1] = 1
@@ -48,11 +41,6 @@ OTHER_WAYS = {
         lambda images: images.mean(dim=(-1, -2)).mean(dim=0),
         lambda images: torch.einsum("nchw->c", images) / (images.numel() / images.shape[1]),
     ],
-    "standardise": [
-        lambda x: (x - x.mean(0)) / x.var(0).sqrt(),
-        writes_into_a_copy,
-        lambda x: torch.stack([(column - column.mean()) / column.std() for column in x.unbind(1)], dim=1),
-    ],
     "to_tensor": [
         lambda array: torch.from_numpy(array).float(),
         lambda array: torch.from_numpy(array.astype("float32")),
@@ -68,11 +56,6 @@ OTHER_WAYS = {
         lambda images: images.reshape(len(images), -1),
         lambda images: torch.stack([image.reshape(-1) for image in images]),
         lambda images: images.contiguous().view(images.shape[0], -1),
-    ],
-    "every_second_row": [
-        lambda x: x[0 : len(x) : 2],
-        lambda x: torch.as_strided(x, ((len(x) + 1) // 2, x.shape[1]), (2 * x.stride(0), x.stride(1))),
-        lambda x: x.unfold(0, 1, 2)[:, :, 0],
     ],
     "squared_error": [
         lambda predictions, targets: F.mse_loss(predictions[:, 0], targets),
@@ -115,10 +98,10 @@ def test_the_chapter_has_what_a_chapter_has():
     assert len(LAB.predictions) == 5
 
 
-def standardises_the_input_itself(x):
-    x -= x.mean(dim=0)
-    x /= x.std(dim=0)
-    return x
+def centres_the_input_itself(images):
+    means = images.mean(dim=(0, 2, 3))
+    images -= means[:, None, None]
+    return means
 
 
 def squares_the_input_itself(predictions, targets):
@@ -127,7 +110,7 @@ def squares_the_input_itself(predictions, targets):
 
 
 @pytest.mark.parametrize(
-    ("name", "answer"), [("standardise", standardises_the_input_itself), ("squared_error", squares_the_input_itself)]
+    ("name", "answer"), [("channel_means", centres_the_input_itself), ("squared_error", squares_the_input_itself)]
 )
 def test_a_function_that_changes_its_input_is_told_so(name, answer):
     result = LAB[name].judge(answer)
