@@ -7,6 +7,7 @@ them red.
 """
 
 import dataclasses
+import difflib
 import importlib
 import json
 import pkgutil
@@ -170,16 +171,27 @@ def _declare(claim_id: str, true: str, false: str, depends: str, **rest: object)
 def find(claim_id: str) -> Claim:
     """Return the claim with this id, such as "C041". Raises LabkitError for an id that the ledger does not have."""
     by_id = {known.id: known for known in all_claims()}
-    if claim_id.upper() not in by_id:
-        raise LabkitError(f"The ledger has no claim {claim_id!r}; its ids go from {min(by_id)} to {max(by_id)}.")
-    return by_id[claim_id.upper()]
+    wanted = str(claim_id).upper()
+    if wanted not in by_id:
+        close = difflib.get_close_matches(wanted, by_id, n=3)
+        rest = f"close to it: {', '.join(close)}." if close else f"its ids go from {min(by_id)} to {max(by_id)}."
+        raise LabkitError(f"The ledger has no claim {claim_id!r}; {rest}")
+    return by_id[wanted]
 
 
 def all_claims(topic: str = "") -> list[Claim]:
-    """Return the claims in the ledger's order; with `topic`, those whose topic contains this text."""
+    """Return the claims in the ledger's order; with `topic`, those whose topic contains this text.
+
+    Raises LabkitError for a text that no topic contains.
+    """
     for module in pkgutil.iter_modules(ledger.__path__, f"{ledger.__name__}."):
         importlib.import_module(module.name)
     claims = [Claim(**row) for row in ledger.rows() if topic.lower() in row["topic"].lower()]
+    if not claims:
+        topics = {row["topic"].lower(): row["topic"] for row in ledger.rows()}
+        close = [topics[each] for each in difflib.get_close_matches(topic.lower(), topics, n=3)]
+        rest = f"close to it: {'; '.join(close)}." if close else f"there are: {'; '.join(topics.values())}."
+        raise LabkitError(f"No topic contains {topic!r}; {rest}")
     return [dataclasses.replace(known, **_declared.get(known.id, {})) for known in claims]
 
 
