@@ -7,6 +7,7 @@ from labkit.show.graph import graph, graph_control, graph_steps
 from labkit.show.grids import answer, augmented, mistakes, samples
 from labkit.show.picture import Picture
 from labkit.show.progress_map import progress_control, progress_map
+from labkit.show.quiz import Quiz, quiz
 from labkit.show.storage import storage_strip
 from labkit.show.switches import switches, switches_control
 from labkit.show.tensor_controls import broadcasting_control, storage_control
@@ -14,6 +15,7 @@ from labkit.show.tensor_controls import broadcasting_control, storage_control
 __all__ = [
     "Control",
     "Picture",
+    "Quiz",
     "answer",
     "answers_control",
     "augmented",
@@ -29,6 +31,7 @@ __all__ = [
     "mistakes",
     "progress_control",
     "progress_map",
+    "quiz",
     "rates",
     "samples",
     "schedule_control",
