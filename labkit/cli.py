@@ -1,5 +1,5 @@
 """The command line: `labkit check`, `labkit data`, `labkit train`, `labkit build`, `labkit solve`,
-`labkit progress`.
+`labkit progress`, `labkit claims`.
 
 Modules are imported inside the commands, and only here: torch takes seconds, and `labkit --help` shall be instant.
 """
@@ -36,6 +36,7 @@ def _examples(*lines: str) -> str:
         "labkit data                             which data sets are there?",
         "labkit train --data digits --epochs 6   train a network on handwritten digits",
         "labkit progress                         which exercises are right, and what comes next?",
+        "labkit claims C041                      what people say about PyTorch, and what is right",
         "labkit COMMAND --help                   more about one command",
     ),
 )
@@ -212,6 +213,34 @@ def merge(files: tuple[Path, ...], as_json: bool) -> None:
 
     room = merging.merge(files)
     click.echo(json.dumps(room.to_dict()) if as_json else str(room))
+
+
+@labkit.command(
+    epilog=_examples(
+        "labkit claims                       the topics, and how many claims of each are taught",
+        "labkit claims --topic autograd      the claims of a topic, with what is right",
+        "labkit claims C041 --demonstrate    one claim, measured on this computer",
+        "labkit claims --demonstrate         measure every claim that can be",
+    ),
+)
+@click.argument("claim_id", required=False, metavar="[CLAIM]")
+@click.option("--topic", default="", metavar="TEXT", help="Take only claims whose topic contains TEXT.")
+@click.option("--demonstrate", is_flag=True, help="Measure on this computer what the claims say.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines to read.")
+def claims(claim_id: str | None, topic: str, demonstrate: bool, as_json: bool) -> None:
+    """Look up what people say about PyTorch, what is right, and the measurement that decides it."""
+    if claim_id and topic:
+        raise click.UsageError("CLAIM names one claim and --topic many; give one of the two.")
+    from labkit.course import places
+    from labkit.exercises import claim_report as report
+
+    if claim_id:
+        answer = report.as_dict if as_json else report.as_text
+        found = answer(claim_id, demonstrate)
+    else:
+        answer = report.coverage if as_json else report.table
+        found = answer(places.find_course(), topic, demonstrate)
+    click.echo(json.dumps(found) if as_json else str(found))
 
 
 class Train(click.Command):

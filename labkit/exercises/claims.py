@@ -35,7 +35,7 @@ CHOICE_OF = {
     "unverifiable-here": None,
 }
 
-_VERDICT_TEXTS = {"outdated": "false: it was right once, and is not any more", "partly": "it depends: one part holds"}
+_VERDICT_TEXTS = {"outdated": "false; it was right once, and is not any more", "partly": "it depends; a part holds"}
 _CLAIMS_OF_A_CELL = re.compile(r"^# %%.*\bclaims=(\[[^\]]*\])", re.MULTILINE)
 
 
@@ -102,7 +102,7 @@ class Claim:
 
     @property
     def verdict_text(self) -> str:
-        """The verdict as a learner reads it, such as "false: it was right once, and is not any more"."""
+        """The verdict as a learner reads it, such as "false; it was right once, and is not any more"."""
         return _VERDICT_TEXTS.get(self.verdict, self.choice or "no run on this computer can decide it")
 
     def demonstrate(self) -> Evidence:
