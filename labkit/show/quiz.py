@@ -43,9 +43,9 @@ class Quiz:
         return text
 
     def _claim(self, claim_id: str) -> Claim:
-        if claim_id not in self.claims:
+        if str(claim_id).upper() not in self.claims:
             raise LabkitError(f"This quiz asks {', '.join(self.claims)}, not {claim_id!r}.")
-        return self.claims[claim_id]
+        return self.claims[claim_id.upper()]
 
     def __repr__(self) -> str:
         lines = [f"{claim_id}  {asked.statement}" for claim_id, asked in self.claims.items()]
@@ -82,6 +82,7 @@ class _Row:
         self.said.value = as_html(self._quiz._answered(self._asked.id, button.description))
 
     def _measured(self, button: ipywidgets.Button) -> None:
+        self.measured.value = "Measuring …"
         try:
             self.measured.value = as_html(self._asked.demonstrate()._repr_markdown_())
         except LabkitError as error:
@@ -104,7 +105,11 @@ def reply(asked: Claim, choice: str) -> str:
 def as_html(markdown: str) -> str:
     """Return the little Markdown of the ledger as HTML: bold, code, lists and paragraphs."""
     text = html.escape(markdown, quote=False)
-    text = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", text)
-    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
+    text = re.sub(r"`([^`]+)`|\*\*(.+?)\*\*", _marked, text)  # in one go: code such as `x ** 2` has stars of its own
     text = re.sub(r"(?m)^- (.*)$", r"• \1<br>", text)
     return text.replace("\n\n", "<br>")
+
+
+def _marked(found: re.Match) -> str:
+    code, bold = found.groups()
+    return f"<code>{code}</code>" if code else f"<b>{bold}</b>"

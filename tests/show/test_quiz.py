@@ -1,6 +1,15 @@
+"""The claim quiz without a browser: press its buttons, answer in code, read what stays in a stored notebook."""
+
+import dataclasses
+from pathlib import Path
+
+import nbformat
 import pytest
+from IPython.core.displaypub import CapturingDisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
 
 from labkit import show
+from labkit.course.outputs import WIDGET_VIEW, clean
 from labkit.errors import LabkitError
 from labkit.exercises import claims, progress
 from labkit.show.quiz import as_html, reply
@@ -66,3 +75,39 @@ def test_the_reply_ends_with_the_right_statement():
 
 def test_markdown_becomes_html_and_nothing_slips_through():
     assert as_html("**a** `b < c`\n\n- d") == "<b>a</b> <code>b &lt; c</code><br>• d<br>"
+    assert as_html("`x ** 2` and `y ** 3`") == "<code>x ** 2</code> and <code>y ** 3</code>"
+
+
+def test_a_measurement_that_fails_is_a_sentence_under_its_button():
+    def fails() -> dict[str, bool]:
+        raise RuntimeError("out of ideas")
+
+    quiz = show.quiz("C041")
+    row = quiz._rows["C041"]
+    row._asked = dataclasses.replace(row._asked, measure=fails)
+    row.measure.click()
+    assert row.measured.value.startswith("The demonstration of C041 stopped with RuntimeError: out of ideas.")
+
+
+def test_in_a_notebook_the_widgets_come_with_text_that_stays():
+    quiz = show.quiz("C041", "C051")
+    shell = InteractiveShell.instance()
+    publisher, shell.display_pub = shell.display_pub, CapturingDisplayPublisher()
+    try:
+        quiz._ipython_display_()
+        (output,) = shell.display_pub.outputs
+    finally:
+        shell.display_pub = publisher
+        InteractiveShell.clear_instance()
+    assert WIDGET_VIEW in output["data"] and output["data"]["text/plain"] == repr(quiz)
+    assert repr(show.quiz("C041", "C051")) == repr(quiz)
+    (stored,) = clean([nbformat.v4.new_output("display_data", output["data"])], Path())
+    assert set(stored.data) == {"text/plain", "text/markdown"}
+
+
+def test_small_letters_name_a_claim_too(capsys):
+    quiz = show.quiz("c041")
+    quiz.answer("c041", "it depends")
+    assert capsys.readouterr().out.startswith("Right, it depends.")
+    assert list(progress.read()["claims"]) == ["C041"]
+    assert quiz.demonstrate("c041") == quiz.demonstrate("C041")
