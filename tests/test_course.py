@@ -111,6 +111,15 @@ def test_a_value_of_another_type_is_refused(injected, said):
         parameters(executed(DECLARED, f"# Parameters\n{injected}\n"))
 
 
+def test_parameters_where_the_runner_keeps_no_history():
+    namespace = {"In": [""], "fast": True, "rate": 0.5, "__annotations__": {"fast": bool, "rate": float, "path": Path}}
+    assert parameters(namespace) == {"fast": True, "rate": 0.5}
+    with pytest.raises(ConfigError, match="'fast' must be True or False"):
+        parameters({**namespace, "fast": 3})
+    with pytest.raises(ConfigError, match="not set yet"):
+        parameters({"In": [""]})
+
+
 def test_parameters_before_their_cell_ran():
     with pytest.raises(ConfigError, match="not set yet"):
         parameters({"In": ["", "x = 3"]})

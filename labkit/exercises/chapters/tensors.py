@@ -10,12 +10,10 @@ PREDICTIONS = [
         "float32",
         {
             "int64": "Then the half would be cut off. Element-wise operations *promote*: they choose a dtype that can "
-            "hold "
-            "both.",
+            "hold both.",
             "float32": "Whole numbers and a Python float meet in the default float dtype.",
             "float64": "So it is in NumPy. In PyTorch a Python number has no dtype of its own; it takes the default "
-            "float "
-            "dtype, float32.",
+            "float dtype, float32.",
             "error": "Element-wise operations never refuse for their dtypes; they promote. Matrix products do refuse.",
         },
     ),
@@ -28,8 +26,7 @@ PREDICTIONS = [
             "float64": "That would be right for `a * b`: element-wise operations promote. A matrix product converts "
             "nothing.",
             "error": "Matrix products, linear layers and convolutions demand one dtype. This is the error that a "
-            "float64 "
-            "array of NumPy causes in the first layer.",
+            "float64 array of NumPy causes in the first layer.",
         },
     ),
     Prediction(

@@ -4,13 +4,13 @@ import torch
 
 from labkit.exercises.chapters.tensors_making import normal
 from labkit.exercises.declaration import Misconception
+from labkit.exercises.differences import Tolerance
 from labkit.exercises.exercise import Exercise
 
 SQUARED_ERROR = Exercise(
     name="squared_error",
     prompt="A network for one number gives predictions of shape (N, 1); the targets have shape (N,). Return the mean "
-    "squared "
-    "error, one number. It must work for N = 1 too.",
+    "squared error, one number whose `backward()` reaches the predictions. It must work for N = 1 too.",
     stub='''def squared_error(predictions, targets):
     """Return the mean squared error: (N, 1) and (N,) -> ()."""
     return ...  # your turn''',
@@ -22,10 +22,11 @@ SQUARED_ERROR = Exercise(
         "Bring both to the same shape before you subtract. `squeeze` with a dim takes away one axis, and only that.",
     ),
     cases=lambda generator: [
-        (normal(generator, 5, 1), normal(generator, 5)),
-        (normal(generator, 1, 1), normal(generator, 1)),
-        (normal(generator, 8, 1), normal(generator, 8)),
+        # clone: what a network gives is recorded and no leaf
+        (normal(generator, count, 1).requires_grad_().clone(), normal(generator, count))
+        for count in (5, 1, 8)
     ],
+    tolerance=Tolerance(graph=True),
     praise="Equal shapes first. A training with the other version runs, and learns to predict the mean.",
     misconceptions=(
         Misconception(
@@ -49,6 +50,24 @@ SQUARED_ERROR = Exercise(
             lambda predictions, targets: (predictions.squeeze(1) - targets).mean() ** 2,
             "You took the mean first: errors of both signs cancel. Square first.",
         ),
+        Misconception(
+            "a number without a graph",
+            lambda predictions, targets: ((predictions.squeeze(1) - targets) ** 2).mean().item(),
+            "The value is right, and it is a plain number: `item()` leaves the graph behind, and `backward()` needs "
+            "it. Take `item()` for printing only.",
+        ),
+        Misconception(
+            "the graph cut",
+            lambda predictions, targets: ((predictions.detach().squeeze(1) - targets) ** 2).mean(),
+            "The value is right, but no gradient can flow: `detach()`, `.data` or `torch.no_grad()` cut the graph. The "
+            "weights would never change.",
+        ),
+        Misconception(
+            "a new tensor with requires_grad",
+            lambda predictions, targets: ((predictions.detach().squeeze(1) - targets) ** 2).mean().requires_grad_(),
+            "`requires_grad` on a new tensor silences the error of `backward()`, and the gradient ends right there: "
+            "this loss is a leaf, with no way back to the predictions.",
+        ),
     ),
     note="This exercise is the chapter in one line. Ask the room what the (N, N) version converges to, and why.",
 )
@@ -56,8 +75,7 @@ SQUARED_ERROR = Exercise(
 SCORE_OF_LABEL = Exercise(
     name="score_of_label",
     prompt="`scores` has a row for each picture and a column for each class. Return, for each picture, the score of "
-    "its true "
-    "class.",
+    "its true class.",
     stub='''def score_of_label(scores, labels):
     """Return the score of the true class: (N, K) float and (N,) int64 -> (N,)."""
     return ...  # your turn''',

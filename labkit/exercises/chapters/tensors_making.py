@@ -26,8 +26,7 @@ def after_a_change(answer: Any, array: np.ndarray) -> Any:
 CLASS_LABELS = Exercise(
     name="class_labels",
     prompt="Three pictures show a dog (class 2), a cat (class 0) and a bird (class 1). Make the tensor of their "
-    "labels, "
-    "as a loss for classification wants it.",
+    "labels, as a loss for classification wants it.",
     stub="class_labels = ...  # your turn: shape (3,)",
     solved="class_labels = torch.tensor([2, 0, 1])",
     hints=(
@@ -42,8 +41,7 @@ CLASS_LABELS = Exercise(
             "labels as floats",
             torch.tensor([2.0, 0.0, 1.0]),
             "Your labels are float32. Features are floats; a label points to a class, and only whole numbers can "
-            "point. "
-            "`cross_entropy` reads float targets as probabilities, and refuses these.",
+            "point. `cross_entropy` reads float targets as probabilities, and refuses these.",
         ),
         Misconception(
             "labels as int32",
@@ -119,8 +117,7 @@ CHANNEL_MEANS = Exercise(
 TO_TENSOR = Exercise(
     name="to_tensor",
     prompt="`array` is a float64 array of NumPy that the caller goes on using. Return a float32 tensor that does not "
-    "change "
-    "when the array does.",
+    "change when the array does.",
     stub='''def to_tensor(array):
     """Return a float32 copy of a NumPy array: (…) float64 -> (…) float32."""
     return ...  # your turn''',

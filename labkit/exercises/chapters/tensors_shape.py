@@ -73,8 +73,7 @@ FLATTEN = Exercise(
             "view",
             lambda images: images.view(len(images), -1),
             "`view` never copies, so it fails where the rows cannot be read with one step: after `permute`, for "
-            "example, "
-            "or for pictures in channels-last order. `flatten` and `reshape` copy then.",
+            "example, or for pictures in channels-last order. `flatten` and `reshape` copy then.",
         ),
         Misconception(
             "the batch flattened too",
@@ -92,8 +91,7 @@ FLATTEN = Exercise(
 CLIP = Exercise(
     name="clip_in_place",
     prompt="Some pixels left the range from 0 to 1. Bring them back *in place*: after the call, the tensor that was "
-    "given "
-    "has changed.",
+    "given has changed.",
     stub='''def clip_in_place(pixels):
     """Set what is below 0 to 0 and what is above 1 to 1, in place."""
     return ...  # your turn''',
