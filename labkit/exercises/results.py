@@ -1,5 +1,6 @@
 """What a check says: the outcome, and its text as Markdown for a notebook and plain for a terminal."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,8 @@ from IPython.display import display
 from labkit.exercises.differences import Difference, shown
 
 NOT_ATTEMPTED, WRONG, RAISED, RIGHT = "not attempted", "wrong", "raised", "right"
+
+_BOLD = re.compile(r"\*\*(?=\S)(.+?)(?<=\S)\*\*")  # and not the stars of x ** 2
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Result:
 
 def plain(markdown: str) -> str:
     """Return Markdown as text for a terminal: bold loses its asterisks, the rest reads well as it is."""
-    return markdown.replace("**", "")
+    return _BOLD.sub(r"\1", markdown)
 
 
 def say(markdown: str) -> None:

@@ -1,7 +1,7 @@
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
-from labkit.exercises.results import Result, error_line, say
+from labkit.exercises.results import Result, error_line, plain, say
 
 
 def test_a_result_reads_well_without_markdown():
@@ -12,6 +12,11 @@ def test_a_result_reads_well_without_markdown():
 def test_without_a_notebook_the_plain_text_is_printed(capsys):
     say("**Right.** As `x`.")
     assert capsys.readouterr().out == "Right. As `x`.\n"
+
+
+def test_powers_in_code_keep_their_stars():
+    code = "    return (x - y) ** 2 + x ** 3"
+    assert plain(f"**One solution.**\n\n{code}") == f"One solution.\n\n{code}"
 
 
 def test_in_a_notebook_both_forms_are_shown():
