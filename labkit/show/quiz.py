@@ -98,7 +98,7 @@ def reply(asked: Claim, choice: str) -> str:
     """Return what to say to a choice, as Markdown. Raises LabkitError for what is none of the three choices."""
     if choice not in CHOICES:
         raise LabkitError(f"{choice!r} is none of the answers; they are {', '.join(map(repr, CHOICES))}.")
-    start = f"**Right, {choice}.**" if choice == asked.choice else f"**Not {choice}.**"
+    start = f"**Agreed: {choice}.**" if choice == asked.choice else f"**Not {choice}.**"
     return f"{start} {asked.explanations[choice]}\n\n{asked.right_statement}"
 
 
@@ -106,8 +106,8 @@ def as_html(markdown: str) -> str:
     """Return the little Markdown of the ledger as HTML: bold, code, lists and paragraphs."""
     text = html.escape(markdown, quote=False)
     text = re.sub(r"`([^`]+)`|\*\*(.+?)\*\*", _marked, text)  # in one go: code such as `x ** 2` has stars of its own
-    text = re.sub(r"(?m)^- (.*)$", r"• \1<br>", text)
-    return text.replace("\n\n", "<br>")
+    text = re.sub(r"(?m)^- ", "• ", text)
+    return re.sub(r"\n+", "<br>", text)
 
 
 def _marked(found: re.Match) -> str:

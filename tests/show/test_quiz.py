@@ -32,7 +32,7 @@ def test_each_button_says_the_explanation_of_its_choice_and_notes_it(choice):
     row = quiz._rows["C041"]
     next(button for button in row.choices if button.description == choice).click()
     right = choice == "it depends"
-    assert row.said.value.startswith(f"<b>Right, {choice}.</b>" if right else f"<b>Not {choice}.</b>")
+    assert row.said.value.startswith(f"<b>Agreed: {choice}.</b>" if right else f"<b>Not {choice}.</b>")
     assert as_html(claims.find("C041").explanations[choice]) in row.said.value
     assert progress.read()["claims"]["C041"]["is_right"] is right
 
@@ -74,7 +74,7 @@ def test_the_reply_ends_with_the_right_statement():
 
 
 def test_markdown_becomes_html_and_nothing_slips_through():
-    assert as_html("**a** `b < c`\n\n- d") == "<b>a</b> <code>b &lt; c</code><br>• d<br>"
+    assert as_html("**a** `b < c`\n\n- d\n- e\n\nf") == "<b>a</b> <code>b &lt; c</code><br>• d<br>• e<br>f"
     assert as_html("`x ** 2` and `y ** 3`") == "<code>x ** 2</code> and <code>y ** 3</code>"
 
 
@@ -108,6 +108,6 @@ def test_in_a_notebook_the_widgets_come_with_text_that_stays():
 def test_small_letters_name_a_claim_too(capsys):
     quiz = show.quiz("c041")
     quiz.answer("c041", "it depends")
-    assert capsys.readouterr().out.startswith("Right, it depends.")
+    assert capsys.readouterr().out.startswith("Agreed: it depends.")
     assert list(progress.read()["claims"]) == ["C041"]
     assert quiz.demonstrate("c041") == quiz.demonstrate("C041")
