@@ -4,13 +4,47 @@ import torch.nn as nn
 
 from labkit import randomness
 from labkit.errors import ConfigError
+from labkit.models.arithmetic import Window, output_size, receptive_field, same_padding, window_table, windows_of
+from labkit.models.blocks import ResidualBlock, TiedAutoencoder
 from labkit.models.cnn import CNN, LeNet
-from labkit.models.inspect import parameter_count, parameter_table, shape_trace
+from labkit.models.freezing import freeze, trained_parameters, unfreeze
+from labkit.models.init import INITS, deep, initialise, signal_table
+from labkit.models.inspect import ShapeError, parameter_count, parameter_table, shape_trace
+from labkit.models.memory import kept_for_backward, memory_table
 from labkit.models.mlp import MLP
+from labkit.models.registration import registration
 
 NETWORKS = {"mlp": MLP, "lenet": LeNet, "cnn": CNN}
 
-__all__ = ["CNN", "MLP", "NETWORKS", "LeNet", "build", "parameter_count", "parameter_table", "shape_trace"]
+__all__ = [
+    "CNN",
+    "INITS",
+    "MLP",
+    "NETWORKS",
+    "LeNet",
+    "ResidualBlock",
+    "ShapeError",
+    "TiedAutoencoder",
+    "Window",
+    "build",
+    "deep",
+    "freeze",
+    "initialise",
+    "kept_for_backward",
+    "memory_table",
+    "output_size",
+    "parameter_count",
+    "parameter_table",
+    "receptive_field",
+    "registration",
+    "same_padding",
+    "shape_trace",
+    "signal_table",
+    "trained_parameters",
+    "unfreeze",
+    "window_table",
+    "windows_of",
+]
 
 
 def build(

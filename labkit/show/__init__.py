@@ -2,9 +2,11 @@
 
 from labkit.show.broadcasting import broadcasting
 from labkit.show.controls import Control, answers_control, schedule_control
+from labkit.show.convolution import convolution, convolution_control
 from labkit.show.figures import comparison, confusion, curves, gradient_norms, rates
 from labkit.show.graph import graph, graph_control, graph_steps
 from labkit.show.grids import answer, augmented, mistakes, samples
+from labkit.show.initialisation import initialisation, initialisation_control
 from labkit.show.picture import Picture
 from labkit.show.progress_map import progress_control, progress_map
 from labkit.show.quiz import Quiz, quiz
@@ -23,11 +25,15 @@ __all__ = [
     "broadcasting_control",
     "comparison",
     "confusion",
+    "convolution",
+    "convolution_control",
     "curves",
     "gradient_norms",
     "graph",
     "graph_control",
     "graph_steps",
+    "initialisation",
+    "initialisation_control",
     "mistakes",
     "progress_control",
     "progress_map",
