@@ -59,7 +59,7 @@ def choosing_a_device_does_nothing_to_memory() -> dict[str, bool]:
     freed_by_choosing = alive() is None
     del held
     return {
-        "the line makes a tensor": made != 0,
+        "the line makes a tensor": made > 0,  # fewer than before would be rubbish that Python has cleared away
         "it moves a tensor that was there": moved,
         "it frees a tensor that was there": freed_by_choosing,
         "memory stays taken after the last reference is gone": alive() is not None,
