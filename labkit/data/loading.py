@@ -5,21 +5,29 @@ at any batch of any epoch at once, and worker processes cannot change the result
 in every process.
 """
 
-import signal
-from collections.abc import Iterable, Iterator
+import copy
+import warnings
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from labkit import devices, randomness
+from labkit.data import samplers, workers
 from labkit.data.batches import ImageBatches, Request, SampleBatches
+from labkit.data.collate import Collate, CollatedBatches
 from labkit.data.images import ImageSet
+from labkit.data.pictures import DataWarning
+from labkit.data.samplers import Sampler
 from labkit.errors import DataError
 
 
 class Loader:
-    """Iterates over (inputs, targets) batches. Iterating again gives the next epoch, in another order if shuffled."""
+    """Iterates over (inputs, targets) batches. Iterating again gives the next epoch, in another order if shuffled.
+
+    missing: the indices of the samples that were None and left out so far, where the samples are collated.
+    """
 
     def __init__(
         self,
@@ -30,29 +38,35 @@ class Loader:
         shuffle: bool,
         num_workers: int,
         drop_last: bool,
+        sampler: Sampler | None = None,
+        start_method: str | None = None,
     ):
         self.batches, self.batch_size, self.device, self.seed = batches, batch_size, device, seed
-        self.shuffle, self.drop_last = shuffle, drop_last
+        self.shuffle, self.drop_last, self.sampler = shuffle, drop_last, sampler
+        self.num_workers, self.start_method = num_workers, start_method
+        self.count = len(batches) if sampler is None else len(samplers.checked(sampler, seed, 0, len(batches)))
+        self.missing: set[int] = set()
         self._epoch, self._batch = 0, 0
         self._iterations = 0
         self._requests = _Requests()
         self._workers = None
         if num_workers > 0:
+            workers.check_travels(batches, type(batches.data).__name__, workers.start_method_of(start_method))
             self._workers = DataLoader(
                 batches,
                 batch_size=None,  # a request is a whole batch already
                 sampler=self._requests,
                 num_workers=num_workers,
                 persistent_workers=True,
-                worker_init_fn=_prepare_worker,
+                multiprocessing_context=start_method,
+                worker_init_fn=workers.prepare,
                 generator=randomness.generator(seed, "workers"),  # else torch would draw from the global generator
                 pin_memory=device.type == "cuda",
             )
 
     def __len__(self) -> int:
         """Return the number of batches in an epoch."""
-        samples = len(self.batches)
-        return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
+        return self.count // self.batch_size if self.drop_last else -(-self.count // self.batch_size)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         begun = self._batch > 0  # and given up: whoever iterates anew wants every sample, so that epoch is over
@@ -64,18 +78,52 @@ class Loader:
         source = self._workers if self._workers is not None else (self.batches[request] for request in self._requests)
         self._iterations += 1
         iteration = self._iterations
-        for number, (inputs, targets) in enumerate(_explained(source), start=batch + 1):
+        missing_before = len(self.missing)
+        for number, (inputs, targets, *missing) in enumerate(workers.explained(source), start=batch + 1):
             self._epoch, self._batch = (epoch, number) if number < len(self) else (epoch + 1, 0)
+            self.missing.update(*(indices.tolist() for indices in missing))
+            if inputs is None:  # nobody of this batch was there
+                continue
             yield devices.send(inputs, self.device), devices.send(targets, self.device)
             if self._workers is not None and iteration != self._iterations:
                 raise DataError(
                     "This loader was iterated anew inside an iteration, and its workers can serve only one at a time. "
                     "Make a second loader, or use num_workers=0."
                 )
+        if len(self.missing) > missing_before:
+            self._tell_missing()
 
     def _order(self, epoch: int) -> Tensor:
-        samples = len(self.batches)
-        return randomness.permutation(samples, self.seed, epoch) if self.shuffle else torch.arange(samples)
+        if self.sampler is None:
+            samples = len(self.batches)
+            return randomness.permutation(samples, self.seed, epoch) if self.shuffle else torch.arange(samples)
+        order = samplers.checked(self.sampler, self.seed, epoch, len(self.batches))
+        if len(order) != self.count:
+            raise DataError(
+                f"The sampler returns {self.count} indices for epoch 0 and {len(order)} for epoch {epoch}: every epoch "
+                "must have the same number."
+            )
+        return order
+
+    def _tell_missing(self) -> None:
+        first = ", ".join(map(str, sorted(self.missing)[:3])) + (", …" if len(self.missing) > 3 else "")
+        warnings.warn(
+            f"{len(self.missing):,} of {len(self.batches):,} samples were None and left out (indices {first}). "
+            "labkit.data.missing_samples(data, loader.missing) lists them.",
+            DataWarning,
+            stacklevel=3,
+        )
+
+    def with_workers(self, num_workers: int) -> "Loader":
+        """Return a loader of the same batches in the same order, made by another number of workers."""
+        batches = self.batches
+        if isinstance(batches, ImageBatches) and self.device.type != "cpu":
+            batches = copy.copy(batches)  # workers make batches on the CPU, this process where the pictures are
+            batches.images, batches.labels = batches.data.images, batches.data.labels
+            if num_workers == 0:
+                batches.to(self.device)
+        settings = self.batch_size, self.device, self.seed, self.shuffle
+        return Loader(batches, *settings, num_workers, self.drop_last, self.sampler, self.start_method)
 
     def state(self) -> dict:
         """Return the position of the next batch, {"epoch": …, "batch": …}: `at(**state)` goes on from there."""
@@ -120,25 +168,6 @@ class _Requests:
         return len(self.parts)
 
 
-def _explained(batches: Iterable) -> Iterator:
-    """Pass batches on, and say in a sentence what it means when a worker process ends without a word."""
-    try:
-        yield from batches
-    except RuntimeError as error:
-        if not str(error).startswith("DataLoader worker"):
-            raise  # an error of the data set itself, in its own words
-        raise DataError(
-            "A process that prepares batches was ended from outside, most often for want of memory. Use a smaller "
-            "num_workers; with num_workers=0 an error of the data set shows its place."
-        ) from error
-
-
-def _prepare_worker(worker: int) -> None:
-    """Let workers ignore Ctrl-C, which reaches every process of a terminal: the main one decides when to stop."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(1)
-
-
 def loader(
     data: ImageSet | Dataset,
     batch_size: int,
@@ -152,11 +181,17 @@ def loader(
     statistics: tuple[Tensor, Tensor] | None = None,
     num_workers: int = 0,
     drop_last: bool = False,
+    sampler: Sampler | None = None,
+    collate: Collate | None = None,
+    start_method: str | None = None,
 ) -> Loader:
     """Return a Loader over an ImageSet (kept in memory, a batch at a time) or over any map-style data set.
 
     flip, shift (pixels), cutout (pixels): augmentation of an ImageSet, see `labkit.data.augment`.
     statistics: the (mean, deviation) to normalise with; give those of the *training* part to the other parts.
+    sampler: which samples an epoch takes, and in what order, in place of `shuffle`; see `labkit.data.samplers`.
+    collate: how samples become a batch, see `labkit.data.collate`. A data set may bring its own, as `collate`.
+    start_method: how worker processes start, "spawn", "fork" or "forkserver"; None is what the system does.
     Raises DataError for sizes that cannot work, DeviceError for a device that is not there.
     """
     if isinstance(data, IterableDataset) or not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
@@ -171,12 +206,14 @@ def loader(
         raise DataError(f"batch_size={batch_size}: a batch needs at least 1 sample.")
     if num_workers < 0:
         raise DataError(f"num_workers={num_workers}: use 0 (no worker process) or more.")
+    workers.start_method_of(start_method)
+    if sampler is not None and shuffle:
+        raise DataError("Give a sampler or shuffle=True, not both: a sampler says the order itself.")
     if len(data) == 0:
         raise DataError("The data set is empty: there is nothing to make batches of.")
-    if batch_size > len(data) and (shuffle or drop_last):
-        raise DataError(
-            f"batch_size={batch_size} is larger than the {len(data)} samples to train on. Use at most {len(data)}."
-        )
+    count = len(data) if sampler is None else len(samplers.checked(sampler, seed, 0, len(data)))
+    if batch_size > count and (shuffle or drop_last):
+        raise DataError(f"batch_size={batch_size} is larger than the {count} samples to train on. Use at most {count}.")
     device = devices.choose(str(device))
     if not isinstance(data, ImageSet):
         if flip or shift or cutout or statistics is not None:
@@ -184,8 +221,12 @@ def loader(
                 f"flip, shift, cutout and statistics are for an ImageSet; {type(data).__name__} prepares its own "
                 "inputs. Put random transforms into its __getitem__."
             )
-        return Loader(SampleBatches(data, seed), batch_size, device, seed, shuffle, num_workers, drop_last)
-    batches = ImageBatches(data, seed, flip, shift, cutout, statistics)
-    if num_workers == 0:
-        batches.to(device)
-    return Loader(batches, batch_size, device, seed, shuffle, num_workers, drop_last)
+        collate = getattr(data, "collate", None) if collate is None else collate
+        batches = SampleBatches(data, seed) if collate is None else CollatedBatches(data, seed, collate)
+    else:
+        if collate is not None:
+            raise DataError("collate is for samples that are read one by one; an ImageSet gives whole batches.")
+        batches = ImageBatches(data, seed, flip, shift, cutout, statistics)
+        if num_workers == 0:
+            batches.to(device)
+    return Loader(batches, batch_size, device, seed, shuffle, num_workers, drop_last, sampler, start_method)

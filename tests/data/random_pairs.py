@@ -16,6 +16,7 @@ from torch.utils.data import Dataset
 
 from labkit.data.images import ImageSet
 from labkit.data.loading import Loader, loader
+from labkit.data.samplers import balanced
 
 
 class RandomPairs(Dataset):
@@ -34,11 +35,14 @@ def pictures() -> ImageSet:
     return ImageSet(images, torch.arange(13) % 3, ("a", "b", "c"), "test")
 
 
-def make(kind: str, num_workers: int) -> Loader:
-    """Return a shuffled loader over random pairs or augmented pictures: batches of 4, 4, 4 and 1."""
+def make(kind: str, num_workers: int, start_method: str | None = None) -> Loader:
+    """Return a loader over random pairs or augmented pictures, shuffled or sampled: batches of 4, 4, 4 and 1."""
+    options = {"seed": 3, "num_workers": num_workers, "start_method": start_method}
     if kind == "pairs":
-        return loader(RandomPairs(), 4, seed=3, shuffle=True, num_workers=num_workers)
-    return loader(pictures(), 4, seed=3, shuffle=True, flip=True, shift=2, cutout=2, num_workers=num_workers)
+        return loader(RandomPairs(), 4, shuffle=True, **options)
+    if kind == "balanced":
+        return loader(RandomPairs(), 4, sampler=balanced([index % 3 for index in range(13)]), **options)
+    return loader(pictures(), 4, shuffle=True, flip=True, shift=2, cutout=2, **options)
 
 
 def digest(batches: Loader, epochs: int = 2) -> str:
