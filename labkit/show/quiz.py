@@ -99,7 +99,8 @@ def reply(asked: Claim, choice: str) -> str:
     if choice not in CHOICES:
         raise LabkitError(f"{choice!r} is none of the answers; they are {', '.join(map(repr, CHOICES))}.")
     start = f"**Agreed: {choice}.**" if choice == asked.choice else f"**Not {choice}.**"
-    return f"{start} {asked.explanations[choice]}\n\n{asked.right_statement}"
+    verdict = asked.verdict_text[0].upper() + asked.verdict_text[1:]
+    return f"{start} {asked.explanations[choice]}\n\n**{verdict}.** {asked.right_statement}"
 
 
 def as_html(markdown: str) -> str:

@@ -68,9 +68,10 @@ def test_mistakes_are_sentences():
         show.quiz(untaught.id)
 
 
-def test_the_reply_ends_with_the_right_statement():
+def test_the_reply_ends_with_the_verdict_and_the_right_statement():
     asked = claims.find("C041")
-    assert reply(asked, "false").endswith(asked.right_statement)
+    assert reply(asked, "false").endswith(f"\n\n**It depends; a part holds.** {asked.right_statement}")
+    assert reply(claims.find("C083"), "false").endswith("**True.** Exactly so.")
 
 
 def test_markdown_becomes_html_and_nothing_slips_through():
