@@ -1,0 +1,52 @@
+"""The command line: `labkit check`, `data`, `train`, `build`, `solve`, `progress`, `claims`.
+
+Modules are imported inside the commands, and only here: torch takes seconds, and `labkit --help` shall be instant.
+"""
+
+import os
+import sys
+import traceback
+import warnings
+
+import click
+
+from labkit.cli import course, lab
+from labkit.cli.group import INTERRUPTED, labkit
+from labkit.errors import LabkitError
+
+__all__ = ["course", "lab", "labkit", "main"]
+
+DEBUG = os.environ.get("LABKIT_DEBUG") == "1"
+
+
+def main() -> None:
+    """Run the command line. What the user can mend is a sentence on stderr; LABKIT_DEBUG=1 shows where it came from."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # a console without some letter shows "?" for it and goes on
+    if not DEBUG:
+        warnings.showwarning = _warn
+    try:
+        status = labkit.main(prog_name="labkit", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        status = error.exit_code
+    except click.Abort:
+        status = _say("stopped by Ctrl-C.", INTERRUPTED)
+    except LabkitError as error:
+        status = _say(str(error), 1)
+    except ImportError as error:
+        status = _say(f"a package is missing or broken ({error}). `labkit check` says what to do.", 1)
+    except Exception as error:
+        status = _say(f"an error that labkit did not expect, {type(error).__name__}: {error}", 1)
+    sys.exit(status)
+
+
+def _warn(message: Warning, *_: object) -> None:
+    click.echo(f"labkit: {message}", err=True)
+
+
+def _say(sentence: str, status: int) -> int:
+    if DEBUG:
+        traceback.print_exc()
+    click.echo(f"labkit: {sentence}", err=True)
+    return status

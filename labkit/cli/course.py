@@ -1,0 +1,166 @@
+"""`labkit build`, `labkit solve`, `labkit progress`, `labkit claims`: the chapters, and who stands where."""
+
+import contextlib
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from labkit.cli.group import examples, labkit
+from labkit.errors import LabkitError
+
+
+@labkit.command(
+    epilog=examples(
+        "labkit build                 every chapter",
+        "labkit build 05              one chapter by its number",
+        "labkit build --check         do the stored notebooks equal a fresh build?",
+    ),
+)
+@click.argument("names", nargs=-1, metavar="[CHAPTER]...")
+@click.option("--check", "check_only", is_flag=True, help="Store nothing; say what a fresh build would change.")
+def build(names: tuple[str, ...], check_only: bool) -> None:
+    """Execute chapters from notebooks/source and store them as notebooks.
+
+    Without CHAPTER, all of them. A notebook that comes out as it is stored is not written again.
+    """
+    from labkit.course import builder, places
+
+    differing = []
+    for chapter in places.chapters(places.find_course(), names):
+        with _line_about(chapter.name) as line:
+            outcome = (builder.check if check_only else builder.build)(chapter, line.count)
+            line.end(f"{outcome.seconds:6.1f} s  {outcome.state}")
+        if outcome.explanation:
+            differing.append(f"{chapter.name}: {outcome.explanation}")
+    if differing:
+        raise LabkitError("stored notebooks differ from a fresh build.\n" + "\n".join(differing))
+
+
+@labkit.command(
+    epilog=examples(
+        "labkit solve all --out solved      every chapter with its answers, in the folder solved",
+        "labkit solve 01 --out solved       one chapter by its number",
+    ),
+)
+@click.argument("names", nargs=-1, required=True, metavar="CHAPTER...|all")
+@click.option("--out", "folder", required=True, metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+def solve(names: tuple[str, ...], folder: Path) -> None:
+    """Make the instructor edition of chapters: answers filled in, notes shown, every section timed.
+
+    A file in DIR that labkit did not write, or that was changed since, is never overwritten. nbgrader makes and grades
+    assignments from these notebooks; DIR/nbgrader_config.py says how.
+    """
+    from labkit.course import editions, places
+
+    chapters = places.chapters(places.find_course(), () if names == ("all",) else names)
+    editions.prepare(folder, chapters)
+    for chapter in chapters:
+        with _line_about(chapter.name) as line:
+            seconds = editions.solve(chapter, folder, line.count)
+            line.end(f"{seconds:6.1f} s  {folder / chapter.notebook.name}")
+
+
+@dataclasses.dataclass
+class _Line:
+    """The line about one chapter; on a terminal it counts the cells until it is ended."""
+
+    name: str
+
+    def count(self, cell: int, cells: int) -> None:
+        """Say which cell runs, where a line can rewrite itself."""
+        if sys.stdout.isatty():
+            click.echo(f"\r{self.name:<32}cell {cell} of {cells} ", nl=False)
+
+    def end(self, text: str) -> None:
+        """Write the line that stays."""
+        click.echo(f"\r{self.name:<32}{text:<24}" if sys.stdout.isatty() else f"{self.name:<32}{text}")
+
+
+@contextlib.contextmanager
+def _line_about(name: str) -> Iterator[_Line]:
+    """Give the line to the block, and end it where the block cannot."""
+    line = _Line(name)
+    try:
+        yield line
+    except BaseException as error:
+        line.end("stopped" if isinstance(error, KeyboardInterrupt) else "failed")
+        raise
+
+
+@labkit.group(
+    invoke_without_command=True,
+    epilog=examples(
+        "labkit progress                     how far am I, and what comes next?",
+        'labkit progress --name Ada          put my name into the file; --name "" takes it out',
+        "labkit progress merge room/*.json   for an instructor: where is the room stuck?",
+    ),
+)
+@click.option("--name", metavar="NAME", help="Write your name into the file, for an instructor who merges files.")
+@click.option("--json", "as_json", is_flag=True, help="Print the file as one JSON object instead of a table.")
+@click.pass_context
+def progress(context: click.Context, name: str | None, as_json: bool) -> None:
+    """Show which exercises are right, which are begun, and what comes next.
+
+    Progress is one file on this computer, ~/.labkit/progress.json, and is sent nowhere. It holds names of chapters,
+    exercises and claims, outcomes, hints and solutions looked at, predictions, and types of errors: no code, no times,
+    and no name unless you give one. Delete it when you like. LABKIT_PROGRESS names another file, or says off.
+    """
+    if context.invoked_subcommand:
+        if name is not None or as_json:
+            raise click.UsageError("Options go behind merge, such as: labkit progress merge --json FILES")
+        return
+    from labkit.exercises import overview, progress
+
+    if name is not None:
+        progress.record_name(name)
+    content = progress.read()
+    if name is not None and content["name"] != name:
+        raise LabkitError("your name is not kept: nothing can be recorded at present.")
+    click.echo(json.dumps(content) if as_json else overview.report(content))
+
+
+@progress.command(epilog=examples("labkit progress merge room/*.json", "labkit progress merge --json a.json b.json"))
+@click.argument("files", nargs=-1, required=True, metavar="FILES...", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+def merge(files: tuple[Path, ...], as_json: bool) -> None:
+    """Show where a room is stuck, and on which wrong idea.
+
+    FILES are the progress.json of its learners. Names appear only where learners gave theirs, and a file that cannot
+    be used is named and left out.
+    """
+    from labkit.exercises import merging
+
+    room = merging.merge(files)
+    click.echo(json.dumps(room.to_dict()) if as_json else str(room))
+
+
+@labkit.command(
+    epilog=examples(
+        "labkit claims                       the topics, and how many claims of each are taught",
+        "labkit claims --topic autograd      the claims of a topic, with what is right",
+        "labkit claims C041 --demonstrate    one claim, measured on this computer",
+        "labkit claims --demonstrate         measure every claim that can be",
+    ),
+)
+@click.argument("claim_id", required=False, metavar="[CLAIM]")
+@click.option("--topic", default="", metavar="TEXT", help="Take only claims whose topic contains TEXT.")
+@click.option("--demonstrate", is_flag=True, help="Measure on this computer what the claims say.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines to read.")
+def claims(claim_id: str | None, topic: str, demonstrate: bool, as_json: bool) -> None:
+    """Look up what people say about PyTorch, what is right, and the measurement that decides it."""
+    if claim_id and topic:
+        raise click.UsageError("CLAIM names one claim and --topic many; give one of the two.")
+    from labkit.course import places
+    from labkit.exercises import claim_report as report
+
+    if claim_id:
+        answer = report.as_dict if as_json else report.as_text
+        found = answer(claim_id, demonstrate)
+    else:
+        answer = report.coverage if as_json else report.table
+        found = answer(places.find_course(), topic, demonstrate)
+    click.echo(json.dumps(found) if as_json else str(found))
