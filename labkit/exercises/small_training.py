@@ -1,6 +1,5 @@
 """A small training on digits in which every part can be another: what stands behind `swap_in`."""
 
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,18 +18,25 @@ from labkit.exercises.parts.layers import matched
 from labkit.models.memory import kept_for_backward
 from labkit.randomness import frozen_randomness, permutation, seed_for
 
-SAMPLES, BATCH_SIZE = 400, 64
+SAMPLES, BATCH_SIZE = 200, 32
+PATIENCE = 10  # seconds of updates: a convolution of Python loops would take minutes for all
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A training that has run: each weight in torch's shape, the losses, seconds an update, bytes kept for backward."""
+    """A training that has run.
+
+    weights: each in torch's shape, under torch's name. losses: one an update. seconds: of the fastest update, which was
+    disturbed least. kept: bytes kept for backward. masks: what dropout kept in each update. is_cut_short: whether it
+    took too long and was stopped.
+    """
 
     weights: dict[str, Tensor]
     losses: list[float]
     seconds: float
     kept: int
     masks: list[Tensor]
+    is_cut_short: bool
 
     def distance(self, other: "Trained") -> float:
         """Return the largest difference between two weights, or two losses, of equal meaning."""
@@ -44,10 +50,10 @@ class Trained:
 def train(
     own: dict[str, Any], updates: int, dtype: torch.dtype = torch.float32, masks: list[Tensor] | None = None
 ) -> Trained:
-    """Train the small network with these parts in place of torch's. masks: what dropout keeps in each update.
+    """Train the small network with these parts in place of torch's, and stop early once they have taken too long.
 
-    Every training starts from the same weights and sees the same batches. Random numbers start anew at each update, so
-    that dropout does not depend on what else was drawn.
+    masks: what dropout keeps in each update. Every training starts from the same weights and sees the same batches.
+    Random numbers start anew at each update, so that dropout does not depend on what else was drawn.
     """
     parts = TORCH | own
     inputs, targets = _digits(dtype)
@@ -64,14 +70,17 @@ def train(
             losses.append(float(parts["training_step"](network, parts["loss"], optimizer, *batch)))
             seconds.append(time.perf_counter() - begin)
             begin = time.perf_counter()
+            if sum(seconds) > PATIENCE:
+                break
+        is_cut_short = sum(seconds) > PATIENCE and len(losses) < updates
         weights = _weights(network, start)
+        few = slice(BATCH_SIZE)
         network.eval()
         with torch.no_grad():
-            weights["outputs in evaluation"] = network(inputs)
+            weights["outputs in evaluation"] = network(inputs[few])
         network.train()
-        few = slice(BATCH_SIZE)
         kept = kept_for_backward(lambda: parts["loss"](network(inputs[few]), targets[few]), network.parameters())
-    return Trained(weights, losses, statistics.median(seconds or [0.0]), kept, drawn[: len(losses)])
+    return Trained(weights, losses, min(seconds, default=0.0), kept, drawn[: len(losses)], is_cut_short)
 
 
 def _torch_batches(inputs: Tensor, targets: Tensor, order: Tensor, batch_size: int) -> DataLoader:

@@ -6,6 +6,7 @@ from own_parts import RIGHT
 from torch import nn
 
 from labkit.errors import LabkitError
+from labkit.exercises import small_training
 from labkit.exercises.declaration import defined_by
 from labkit.exercises.parts import PARTS
 from labkit.exercises.small_training import TORCH, train
@@ -77,6 +78,13 @@ def test_memory_is_measured():
     assert all(float(row["time"].rstrip("×")) > 0 for row in rows)
 
 
+def test_a_slow_part_is_stopped_early_and_compared_as_far_as_it_came(monkeypatch):
+    monkeypatch.setattr(small_training, "PATIENCE", 0.0)
+    comparison = side_by_side(linear=RIGHT["linear"][0], dropout=RIGHT["dropout"][0], updates=4)
+    assert comparison.is_right, repr(comparison)
+    assert comparison.table.rows[1]["training"] == "equal after 1 of 4 updates, for want of time"
+
+
 def test_trainings_leave_the_random_numbers_alone():
     before = torch.get_rng_state()
     side_by_side(dropout=PARTS["dropout"].reference(), updates=2)
@@ -86,3 +94,10 @@ def test_trainings_leave_the_random_numbers_alone():
 def test_an_unknown_part_is_a_sentence():
     with pytest.raises(LabkitError, match="no part 'lienar'.*the parts are linear, conv2d"):
         side_by_side(lienar=nn.Linear)
+    with pytest.raises(LabkitError, match="updates=0 must be"):
+        side_by_side(linear=nn.Linear, updates=0)
+
+
+def test_batches_that_yield_nothing_are_found():
+    comparison = side_by_side(batches=lambda inputs, targets, order, batch_size: [], updates=2)
+    assert comparison.table.rows[0]["training"] == "0 updates instead of 2" and not comparison.is_right

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from labkit.exercises.declaration import Misconception
+from labkit.exercises.differences import Tolerance
 from labkit.exercises.exercise import Exercise
 from labkit.exercises.families import need_function
 
@@ -63,6 +64,7 @@ CROSS_ENTROPY = Exercise(
     ),
     cases=_loss_cases,
     run=_run_loss,
+    tolerance=Tolerance(relative=1e-4, absolute=1e-5),
     misconceptions=(
         Misconception(
             "the exponential overflows",
