@@ -7,9 +7,6 @@ a known wrong idea gives the same results on every case, then that idea is what 
 import inspect
 import linecache
 import traceback
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +27,8 @@ from labkit.exercises.results import (
     given,
     indented,
 )
-from labkit.randomness import frozen_randomness, generator
+from labkit.exercises.surroundings import undisturbed
+from labkit.randomness import generator
 
 _EXACT = Tolerance(relative=0, absolute=0, graph=True)
 _PACKAGES = (str(Path(__file__).resolve().parents[1]), str(Path(torch.__file__).resolve().parent))
@@ -41,16 +39,24 @@ class Observed:
     """What one run on one case showed: the result or the error, and which inputs (by position) it changed."""
 
     result: Any
-    error: Exception | SystemExit | None
+    error: BaseException | None
     changed: frozenset[int]
 
 
 def judge(exercise: Task, answer: Any, attempt: int = 0) -> Result:
     """Judge an answer on cases drawn for this attempt; errors of the answer are part of the result, never raised."""
     try:
-        observed = [] if answer is ... else observe(exercise, answer, attempt)
+        with undisturbed(seed=attempt):
+            return _judged(exercise, answer, attempt)
     except WrongKind as error:
         return Result(exercise.name, WRONG, f"**Not yet.** {error}")
+    except Exception as error:  # the result cannot even be looked at: a list in itself, a tensor class of one's own
+        text = "**Not yet.** What your answer gives cannot be compared with what is expected:"
+        return Result(exercise.name, WRONG, f"{text}\n\n{indented(error_line(error))}")
+
+
+def _judged(exercise: Task, answer: Any, attempt: int) -> Result:
+    observed = [] if answer is ... else observe(exercise, answer, attempt)
     if answer is ... or any(_has_ellipsis(one.result) for one in observed):
         return Result(exercise.name, NOT_ATTEMPTED, f"**{exercise.name}** is not attempted yet: replace the `...`.")
     expected = observe(exercise, exercise.reference(), attempt)
@@ -72,33 +78,21 @@ def observe(exercise: Task, answer: Any, attempt: int) -> list[Observed]:
     observed = []
     for inputs, untouched in zip(_cases(exercise, attempt), _cases(exercise, attempt), strict=True):
         result = error = None
-        with _undisturbed(seed=attempt):
+        with undisturbed(seed=attempt):
             try:
                 result = exercise.run(answer, *inputs)
-            except WrongKind:
+            except (WrongKind, KeyboardInterrupt):
                 raise
-            except (Exception, SystemExit) as raised:
+            except BaseException as raised:  # SystemExit, CancelledError, …: an answer may raise what it likes
                 error = raised
         changed = {place for place, pair in enumerate(zip(untouched, inputs, strict=True)) if _was_changed(*pair)}
         observed.append(Observed(result, error, frozenset(changed)))
     return observed
 
 
-@contextmanager
-def _undisturbed(seed: int) -> Iterator[None]:
-    """Give a run the same start each time, and let nothing of it last: dtype, gradient mode, random numbers."""
-    default = torch.get_default_dtype()
-    with frozen_randomness(seed), torch.enable_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.set_default_dtype(torch.float32)
-        try:
-            yield
-        finally:
-            torch.set_default_dtype(default)
-
-
 def _cases(exercise: Task, attempt: int) -> list[tuple]:
-    return exercise.cases(generator(0, f"exercise {exercise.name}", index=attempt))
+    with undisturbed(seed=attempt):
+        return exercise.cases(generator(0, f"exercise {exercise.name}", index=attempt))
 
 
 def _was_changed(before: Any, after: Any) -> bool:
@@ -154,9 +148,12 @@ def _first_trouble(exercise: Task, expected: list[Observed], observed: list[Obse
 
 
 def _argument_names(exercise: Task) -> list[str]:
-    """Return the names of the inputs as the solution names them; a run with other inputs numbers them."""
-    reference = exercise.reference()
-    names = list(inspect.signature(reference).parameters) if inspect.isroutine(reference) else []
+    """Return the names of the inputs as a run of its own names them, or else the solution; what is left is numbered."""
+    run, reference = inspect.signature(exercise.run).parameters, exercise.reference()
+    if not any(parameter.kind is parameter.VAR_POSITIONAL for parameter in run.values()):
+        names = list(run)[1:]  # the first is the answer
+    else:
+        names = list(inspect.signature(reference).parameters) if inspect.isroutine(reference) else []
     return names + [f"input {place}" for place in range(len(names), 16)]
 
 

@@ -12,17 +12,13 @@ import importlib
 import json
 import pkgutil
 import re
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import torch
-
 from labkit.errors import LabkitError
 from labkit.exercises import ledger
-from labkit.randomness import frozen_randomness
+from labkit.exercises.surroundings import undisturbed
 
 #: What a learner can say about a claim, and what each verdict of the ledger comes to. No run decides the last one.
 CHOICES = ("true", "false", "it depends")
@@ -114,7 +110,7 @@ class Claim:
             why = self.unmeasured or "No chapter teaches it yet."
             raise LabkitError(f"{self.id} has no demonstration. {why}")
         try:
-            with _no_trace():
+            with undisturbed():  # what is about a warning catches it itself; others shall not frighten the learner
                 return Evidence(self.measure())
         except LabkitError:
             raise
@@ -122,21 +118,6 @@ class Claim:
             raise LabkitError(
                 f"The demonstration of {self.id} stopped with {type(error).__name__}: {error}. It decides nothing here."
             ) from error
-
-
-@contextmanager
-def _no_trace() -> Iterator[None]:
-    """Run a demonstration from a known state, and put back what it may have changed."""
-    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
-    try:
-        torch.set_default_dtype(torch.float32)
-        # A demonstration that is about a warning catches it itself; others shall not frighten the learner.
-        with frozen_randomness(seed=0), torch.enable_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        torch.set_default_dtype(dtype)
-        torch.set_num_threads(threads)
 
 
 _declared: dict[str, dict] = {}

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.parameter import is_lazy
 
 FEW = 24  # elements of a tensor that are printed whole
 
@@ -60,7 +61,7 @@ def kind(value: Any) -> str:
     """Return what a value is, in words for a learner: "a tensor", "a number", "None"."""
     match value:
         case torch.Tensor():
-            return "a tensor"
+            return _kind_of_tensor(value)
         case np.ndarray():
             return "a NumPy array"
         case bool():
@@ -72,7 +73,19 @@ def kind(value: Any) -> str:
         case None:
             return "None"
     name = type(value).__name__
-    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+    return f"{'an' if name[:1].lower() in set('aeiou') else 'a'} {name}"
+
+
+def _kind_of_tensor(value: torch.Tensor) -> str:
+    """Return "a tensor", or of which sort it is if its numbers do not stand in one row of boxes."""
+    if is_lazy(value):
+        return "a parameter without a size yet"
+    if value.is_nested:
+        return "a nested tensor"
+    if value.is_quantized:
+        return "a quantised tensor"
+    layout = str(value.layout).removeprefix("torch.").strip("_").split("_")[0]  # sparse_coo is sparse
+    return "a tensor" if value.layout is torch.strided else f"a {layout} tensor"
 
 
 def shown(value: Any) -> str:
@@ -111,17 +124,19 @@ def _values_close(expected: torch.Tensor, got: torch.Tensor, tolerance: Toleranc
 
 
 def _elements_close(expected: torch.Tensor, got: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:
-    if not expected.is_floating_point() and not expected.is_complex():
+    if expected.dtype == got.dtype and not expected.is_floating_point() and not expected.is_complex():
         return expected == got  # whole numbers and truth values are equal or not
-    common = torch.promote_types(torch.promote_types(expected.dtype, got.dtype), torch.float64)
+    common = torch.complex128 if expected.is_complex() or got.is_complex() else torch.float64
     return torch.isclose(
         got.to(common), expected.to(common), rtol=tolerance.relative, atol=tolerance.absolute, equal_nan=True
     )
 
 
 def _values(expected: torch.Tensor, got: torch.Tensor, tolerance: Tolerance) -> tuple[str, str]:
-    """Return both values as text: small tensors whole, of large ones the first element that differs."""
-    if expected.numel() <= FEW:
+    """Return both values as text: small tensors whole; of large ones, and of those whose four digits are equal, the
+    first element that differs.
+    """
+    if expected.numel() <= FEW and shown(expected) != shown(got):
         return shown(expected), shown(got)
     place = tuple((~_elements_close(expected.detach(), got.detach(), tolerance)).nonzero()[0].tolist())
     return f"{expected[place].item()} at {list(place)}", f"{got[place].item()} at {list(place)}"

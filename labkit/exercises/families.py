@@ -5,6 +5,7 @@ alone, or also what became of the input, which storage it uses, which weights mo
 """
 
 import inspect
+import math
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -81,7 +82,7 @@ def _fill(built: nn.Module) -> None:
     for parameter in built.parameters():
         shape = tuple(parameter.shape)
         values = torch.randn(shape, generator=generator(0, f"fill {shape}", index=seen[shape]))
-        parameter.data.copy_(values / max(1, parameter[0].numel()) ** 0.5)
+        parameter.data.copy_(values / max(1, math.prod(shape[1:])) ** 0.5)
         seen[shape] += 1
 
 

@@ -11,6 +11,13 @@ from labkit.exercises.differences import Difference, shown
 
 NOT_ATTEMPTED, WRONG, RAISED, RIGHT = "not attempted", "wrong", "raised", "right"
 
+_WHY = {  # what a function gives that was not meant to
+    "None": "A function without `return` gives `None`.",
+    "a generator": "A function with `yield` gives a generator; `return` gives the result.",
+    "a coroutine": "A function with `async` gives a coroutine; write `def` alone.",
+}
+_LONGEST = 500  # letters of an error that are shown
+
 _BOLD = re.compile(r"\*\*(?=\S)(.+?)(?<=\S)\*\*")  # and not the stars of x ** 2
 
 
@@ -64,8 +71,9 @@ def case_text(inputs: str, found: list[Difference]) -> str:
     """Return the first differing case as Markdown: the inputs, and for each difference what was expected and got."""
     lines = [inputs, ""]
     lines += [f"- {_place(one)}expected `{one.expected}`, got `{one.got}`" for one in found]
-    if any(one.what == "kind" and one.got == "None" for one in found):
-        lines += ["", "A function without `return` gives `None`."]
+    for one in found:
+        if one.what == "kind" and one.got in _WHY:
+            lines += ["", _WHY[one.got]]
     return "\n".join(lines).strip()
 
 
@@ -80,6 +88,10 @@ def indented(source: str) -> str:
 
 
 def error_line(error: BaseException) -> str:
-    """Return an error as one line: its type and the first line of its text."""
-    first = str(error).strip().split("\n", 1)[0]
+    """Return an error as one line: its type and the first line of its text, cut where it is very long."""
+    try:
+        first = str(error).strip().split("\n", 1)[0].replace("```", "'''")  # it stands in a block of Markdown
+    except Exception:  # an error of the learner's own, with a __str__ that fails
+        first = ""
+    first = first if len(first) <= _LONGEST else f"{first[: _LONGEST - 1]}…"
     return f"{type(error).__name__}: {first}" if first else type(error).__name__

@@ -142,12 +142,50 @@ def deep(x):
     return deep(x)
 
 
+class OwnError(BaseException):
+    """What is no Exception, as asyncio.CancelledError."""
+
+    def __str__(self):
+        raise ValueError("not even its text can be had")
+
+
+def raises_its_own(x):
+    raise OwnError
+
+
 @pytest.mark.parametrize(
-    ("answer", "name"), [(lambda x: exit(), "SystemExit"), (deep, "RecursionError"), (lambda: 1, "TypeError")]
+    ("answer", "name"),
+    [
+        (lambda x: exit(), "SystemExit"),
+        (deep, "RecursionError"),
+        (lambda: 1, "TypeError"),
+        (raises_its_own, "OwnError"),
+    ],
 )
 def test_nothing_that_an_answer_does_comes_out_as_an_error(answer, name):
     result = judge(practice.column_means(), answer)
     assert result.outcome == "raised" and name in result.plain
+
+
+class Stubborn(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        raise RuntimeError("this tensor does nothing")
+
+
+def within_itself(x):
+    result = []
+    result.append(result)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [(lambda x: x.mean(dim=0).as_subclass(Stubborn), "this tensor does nothing"), (within_itself, "RecursionError")],
+)
+def test_a_result_that_cannot_even_be_looked_at_is_wrong(answer, says):
+    result = judge(practice.column_means(), answer)
+    assert result.outcome == "wrong" and "cannot be compared" in result.plain and says in result.plain
 
 
 def test_ctrl_c_is_not_swallowed():
@@ -162,6 +200,8 @@ def test_ctrl_c_is_not_swallowed():
     ("answer", "says"),
     [
         (lambda x: None, "A function without `return` gives `None`"),
+        (lambda x: (yield x), "got `a generator`\n\nA function with `yield` gives a generator"),
+        (lambda x: x.mean(dim=0).to_sparse(), "kind: expected `a tensor`, got `a sparse tensor`"),
         (lambda x: x.mean(dim=0).double(), "dtype: expected `float32`, got `float64`"),
         (lambda x: x.mean(dim=0).numpy(), "kind: expected `a tensor`, got `a NumPy array`"),
         (lambda x: x.mean(dim=0).to("meta"), "device: expected `cpu`, got `meta`"),

@@ -45,6 +45,10 @@ def test_a_value_does_not_differ_from_itself(value):
         (torch.ones(2), torch.tensor([1.0, 1.1]), [("", "value")]),
         (torch.ones(2), torch.tensor([1.0, math.nan]), [("", "value")]),
         (torch.tensor([2**53 + 1]), torch.tensor([2**53]), [("", "value")]),
+        (torch.ones(2), torch.ones(2).to(torch.float8_e4m3fn), [("", "dtype")]),
+        (torch.ones(2), torch.ones(2) + 1j, [("", "dtype"), ("", "value")]),
+        (torch.tensor([1, 2]), torch.tensor([1, 3], dtype=torch.uint16), [("", "dtype"), ("", "value")]),
+        (torch.ones(1), torch.ones(1).to_sparse(), [("", "kind")]),
         (torch.ones(1), 1.0, [("", "kind")]),
         (torch.ones(1), np.ones(1), [("", "kind")]),
         (np.ones(1), np.ones(1, dtype="float32"), [("", "dtype")]),
@@ -84,6 +88,11 @@ def test_of_a_large_tensor_the_first_element_that_differs_is_shown():
     assert (found.expected, found.got) == ("0.0 at [3, 4]", "7.0 at [3, 4]")
 
 
+def test_of_a_small_tensor_whose_printed_digits_are_equal_the_element_is_shown():
+    (found,) = differences(torch.tensor([2.25, 0.125]), torch.tensor([2.25, 0.125 + 2**-15]), CLOSE)
+    assert (found.expected, found.got) == ("0.125 at [1]", "0.125030517578125 at [1]")
+
+
 def test_values_are_shown_short():
     assert shown(torch.arange(3)) == "tensor([0, 1, 2])"
     assert shown(torch.zeros(100, 2)) == "float32 tensor of shape (100, 2)"
@@ -92,7 +101,17 @@ def test_values_are_shown_short():
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [(torch.ones(1), "a tensor"), (True, "True or False"), (3, "a number"), ((), "a list or tuple"), (None, "None")],
+    [
+        (torch.ones(1), "a tensor"),
+        (torch.ones(1).to_sparse(), "a sparse tensor"),
+        (torch.nested.nested_tensor([torch.ones(1), torch.ones(2)], layout=torch.jagged), "a nested tensor"),
+        (torch.nn.LazyLinear(1).weight, "a parameter without a size yet"),
+        (True, "True or False"),
+        (3, "a number"),
+        ((), "a list or tuple"),
+        (None, "None"),
+        (type("", (), {})(), "a "),
+    ],
 )
 def test_a_kind_is_said_in_words(value, words):
     assert kind(value) == words

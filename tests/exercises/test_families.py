@@ -17,6 +17,20 @@ def test_a_module_without_parameters_can_be_judged():
     assert families.module(nn.Identity, torch.ones(2))["number of parameters"] == 0
 
 
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (0, 2)])
+def test_a_module_may_have_parameters_of_any_shape(shape):
+    class Odd(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.odd = nn.Parameter(torch.zeros(shape))
+
+        def forward(self, x):
+            return x + self.odd.sum()
+
+    seen = families.module(Odd, torch.ones(2))
+    assert seen["shapes of the parameters"] == [shape] and seen["parameters with a gradient"] == 1
+
+
 def test_a_training_step_is_judged_by_what_moved():
     model = nn.Linear(2, 1)
     before = model.weight.detach().clone()

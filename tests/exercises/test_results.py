@@ -33,3 +33,5 @@ def test_in_a_notebook_both_forms_are_shown():
 def test_an_error_is_one_line():
     assert error_line(ValueError("first\nsecond")) == "ValueError: first"
     assert error_line(ValueError()) == "ValueError"
+    assert error_line(ValueError("``` ends a block")) == "ValueError: ''' ends a block"
+    assert len(error_line(ValueError("x" * 10**6))) < 600
