@@ -42,3 +42,11 @@ def test_every_part_has_several_wrong_ideas():
 def test_something_of_another_kind_is_a_sentence(name):
     assert PARTS[name].judge(3).outcome == "wrong"
     assert "This" in PARTS[name].judge(3).plain
+
+
+def test_inputs_are_named_as_the_run_names_them():
+    def training_step(model, loss_fn, optimizer, inputs, targets):
+        return 0.0
+
+    assert "`batches = " in PARTS["training_step"].judge(training_step).plain
+    assert "`sizes = (100, 3)`" in PARTS["linear"].judge(PARTS["dropout"].reference()).plain
