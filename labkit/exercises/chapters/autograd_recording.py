@@ -1,0 +1,263 @@
+"""Chapter 02, first part: leaves, one update, and parameters that shall not learn."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from labkit.exercises import families
+from labkit.exercises.chapters.tensors_making import normal
+from labkit.exercises.declaration import Misconception
+from labkit.exercises.differences import Tolerance
+from labkit.exercises.exercise import Exercise
+
+
+class BodyAndHead(nn.Module):
+    """A network of two named parts, as one that was trained before and gets a new head."""
+
+    def __init__(self, body: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.body, self.head = body, head
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the head's outputs."""
+        return self.head(self.body(inputs))
+
+
+def who_gets_a_gradient(answer: Any, model: nn.Module, inputs: Tensor) -> Any:
+    """Let the answer prepare a model, go backward once, and return the names of the parameters with a gradient."""
+    families.need_function(answer)
+    if answer(model) is ...:
+        return ...
+    model(inputs).square().mean().backward()
+    return {
+        "parameters with a gradient": [name for name, one in model.named_parameters() if one.grad is not None],
+        "training mode": [part.training for part in (model, model.body, model.head)],
+    }
+
+
+LEAF_COPY = Exercise(
+    name="leaf_copy",
+    prompt="`x` may be anything: data, a weight, a result in the middle of a graph. Return a new *leaf* with the same "
+    "numbers, in memory of its own, which records what is computed from it.",
+    stub='''def leaf_copy(x):
+    """Return a leaf with the values of x that records, independent of x."""
+    return ...  # your turn''',
+    solved='''def leaf_copy(x):
+    """Return a leaf with the values of x that records, independent of x."""
+    return x.detach().clone().requires_grad_()''',
+    hints=(
+        "Three things are asked: out of the old graph, a memory of its own, and recording. Each is one call.",
+        "`detach`, `clone` and `requires_grad_`. Which order gives a leaf?",
+    ),
+    cases=lambda generator: [
+        (normal(generator, 2, 3),),
+        (normal(generator, 4).requires_grad_(),),
+        (normal(generator, 3).requires_grad_() * 2,),
+    ],
+    run=families.view_of,
+    tolerance=Tolerance(graph=True),
+    praise="Out of the graph, copied, recording.",
+    misconceptions=(
+        Misconception(
+            "on the same memory",
+            lambda x: x.detach().requires_grad_(),
+            "It is a leaf and it records, but `detach` copies nothing: when an optimizer moves your leaf, it moves "
+            "`x` too.",
+        ),
+        Misconception(
+            "nothing is recorded",
+            lambda x: x.detach().clone(),
+            "A copy, and out of the graph. But whatever is computed from it has no graph: it does not require grad.",
+        ),
+        Misconception(
+            "a copy inside the old graph",
+            lambda x: x.clone().requires_grad_(),
+            "`clone` is an operation, and is recorded. If `x` requires grad, the copy is a *result* with a `grad_fn`, "
+            "and its gradient goes on to `x`.",
+        ),
+        Misconception(
+            "only cloned",
+            lambda x: x.clone(),
+            "For data the copy does not record; for a weight it is a *result*, no leaf. An optimizer refuses both.",
+        ),
+        Misconception(
+            "the same tensor",
+            lambda x: x.requires_grad_(),
+            "That turns on recording for `x` itself, for everybody who uses it, and makes no new tensor.",
+        ),
+    ),
+)
+
+
+def _training(generator: torch.Generator, count: int, momentum: float) -> tuple:
+    model = nn.Linear(3, 1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(normal(generator, *parameter.shape))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=momentum)
+    return model, optimizer, normal(generator, count, 3), normal(generator, count, 1)
+
+
+def _never_cleared(model: nn.Module, optimizer: torch.optim.Optimizer, inputs: Tensor, targets: Tensor) -> float:
+    loss = functional.mse_loss(model(inputs), targets)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def _cleared_too_late(model: nn.Module, optimizer: torch.optim.Optimizer, inputs: Tensor, targets: Tensor) -> float:
+    loss = functional.mse_loss(model(inputs), targets)
+    loss.backward()
+    optimizer.zero_grad()
+    optimizer.step()
+    return loss.item()
+
+
+def _returns_the_graph(model: nn.Module, optimizer: torch.optim.Optimizer, inputs: Tensor, targets: Tensor) -> Tensor:
+    loss = functional.mse_loss(model(inputs), targets)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+def _number_too_early(model: nn.Module, optimizer: torch.optim.Optimizer, inputs: Tensor, targets: Tensor) -> float:
+    loss = functional.mse_loss(model(inputs), targets).item()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+def _cut_off(model: nn.Module, optimizer: torch.optim.Optimizer, inputs: Tensor, targets: Tensor) -> float:
+    with torch.no_grad():
+        loss = functional.mse_loss(model(inputs), targets)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+ONE_UPDATE = Exercise(
+    name="one_update",
+    prompt="One update: outputs, `F.mse_loss`, the three calls, and back comes the loss as a number for the log. The "
+    "check calls your function twice in a row.",
+    stub='''def one_update(model, optimizer, inputs, targets):
+    """Update the model once and return the loss as a float."""
+    return ...  # your turn''',
+    solved='''def one_update(model, optimizer, inputs, targets):
+    """Update the model once and return the loss as a float."""
+    loss = F.mse_loss(model(inputs), targets)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.item()''',
+    hints=(
+        "Which call may stand anywhere except between two certain others?",
+        "loss, clear, backward, step. And what turns a tensor of one element into a number?",
+    ),
+    cases=lambda generator: [_training(generator, 4, 0.0), _training(generator, 1, 0.9), _training(generator, 6, 0.0)],
+    run=families.training_step,
+    praise="And the number holds on to no graph.",
+    misconceptions=(
+        Misconception(
+            "gradients pile up",
+            _never_cleared,
+            "The first update is right. In the second, `.grad` still holds the first gradient, and `backward` adds.",
+        ),
+        Misconception(
+            "cleared before the step",
+            _cleared_too_late,
+            "`zero_grad` between `backward` and `step` throws away what was just computed. The optimizer finds None, "
+            "and leaves every weight where it is.",
+        ),
+        Misconception(
+            "the loss with its graph",
+            _returns_the_graph,
+            "The weights are right. But you return a tensor: a list of such losses keeps the graph of each update in "
+            "memory. A number for a log is asked for.",
+        ),
+        Misconception(
+            "a number too early",
+            _number_too_early,
+            "`item()` gives a number of Python, and numbers have no graph to go back through. First `backward`, then "
+            "`item`.",
+        ),
+        Misconception(
+            "nothing was recorded",
+            _cut_off,
+            "The loss was computed under `no_grad`, so there is no graph. Only *evaluation* wants `no_grad`.",
+        ),
+    ),
+    note="Ask: where else may zero_grad stand? Let them try the end of the function; the check accepts it.",
+)
+
+
+def _flag_on_the_module(model: BodyAndHead) -> None:
+    model.body.requires_grad = False
+
+
+def _weights_only(model: BodyAndHead) -> None:
+    for name, parameter in model.body.named_parameters():
+        parameter.requires_grad_("bias" in name)
+
+
+FREEZE_BODY = Exercise(
+    name="freeze_body",
+    prompt="`model.body` was trained by somebody else, `model.head` is new. See to it that from now on only the head "
+    "learns. The function returns nothing.",
+    stub='''def freeze_body(model):
+    """From now on, only the parameters of model.head get gradients."""
+    return ...  # your turn''',
+    solved='''def freeze_body(model):
+    """From now on, only the parameters of model.head get gradients."""
+    model.body.requires_grad_(False)''',
+    hints=(
+        "Who has the flag `requires_grad`, a module or its parameters?",
+        "A loop over `model.body.parameters()` sets it. A module also has a method that does this loop for you, and "
+        "its name ends in an underscore.",
+    ),
+    cases=lambda generator: [
+        (BodyAndHead(nn.Linear(3, 4), nn.Linear(4, 2)), normal(generator, 5, 3)),
+        (
+            BodyAndHead(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 4)), nn.Linear(4, 1)),
+            normal(generator, 2, 3),
+        ),
+        (BodyAndHead(nn.Sequential(nn.Linear(2, 4), nn.LayerNorm(4)), nn.Linear(4, 3)), normal(generator, 3, 2)),
+    ],
+    run=who_gets_a_gradient,
+    praise="And nothing is recorded for the body any more: the backward pass ends at the head, and is cheaper.",
+    misconceptions=(
+        Misconception(
+            "no parameter was told",
+            _flag_on_the_module,
+            "All parameters still get gradients. `model.body.requires_grad = False` gives the *module* a new "
+            "attribute that nobody reads, `parameter.detach()` returns another tensor, and clearing `.grad` lasts "
+            "until the next `backward`. The flag sits on each parameter.",
+        ),
+        Misconception(
+            "eval is not freezing",
+            lambda model: model.body.eval() and None,
+            "`eval()` tells dropout and batch normalisation how to behave. The parameters learn on.",
+        ),
+        Misconception(
+            "everything frozen",
+            lambda model: model.requires_grad_(False) and None,
+            "Now nobody learns: nothing in the graph requires grad, so there is no graph, and `backward` raises.",
+        ),
+        Misconception(
+            "the head instead",
+            lambda model: model.head.requires_grad_(False) and None,
+            "The wrong way round: the new head stays at random, and what others trained is trained away.",
+        ),
+        Misconception(
+            "the biases learn on",
+            _weights_only,
+            "You froze what is called weight. The biases of the body still get gradients.",
+        ),
+    ),
+)
+
+EXERCISES = [LEAF_COPY, ONE_UPDATE, FREEZE_BODY]
