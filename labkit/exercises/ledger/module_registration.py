@@ -116,8 +116,8 @@ def a_plain_tensor_is_no_parameter() -> dict[str, bool]:
     "registers it, when it is assigned to one of its attributes.",
     false="Right. `nn.Parameter` only marks the tensor. `nn.Module` watches its own attributes and registers what "
     "carries that mark.",
-    depends="Making one alone never registered it, neither by itself nor inside a module's list. What made the difference "
-    "came later: the assignment to an attribute, which is the module's work.",
+    depends="Making one alone never registered it, neither by itself nor inside a module's list. What made the "
+    "difference came later: the assignment to an attribute, which is the module's work.",
 )
 def making_a_parameter_registers_nothing() -> dict[str, bool]:
     """Watch `register_parameter` while a parameter is made, kept in a list, and assigned."""
