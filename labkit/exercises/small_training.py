@@ -15,8 +15,9 @@ from torch.utils.data import DataLoader, TensorDataset
 from labkit import data
 from labkit.exercises.parts import PARTS
 from labkit.exercises.parts.layers import matched
+from labkit.exercises.surroundings import undisturbed
 from labkit.models.memory import kept_for_backward
-from labkit.randomness import frozen_randomness, permutation, seed_for
+from labkit.randomness import permutation, seed_for
 
 SAMPLES, BATCH_SIZE = 200, 32
 PATIENCE = 10  # seconds of updates: a convolution of Python loops would take minutes for all
@@ -57,7 +58,7 @@ def train(
     """
     parts = TORCH | own
     inputs, targets = _digits(dtype)
-    with frozen_randomness(0), torch.enable_grad():
+    with undisturbed():
         start = _Network(TORCH).to(dtype)
         network = _Network(parts if masks is None else parts | {"dropout": partial(_Replayed, masks)}).to(dtype)
         _weights(network, start, copy=True)

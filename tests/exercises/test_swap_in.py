@@ -101,3 +101,13 @@ def test_an_unknown_part_is_a_sentence():
 def test_batches_that_yield_nothing_are_found():
     comparison = side_by_side(batches=lambda inputs, targets, order, batch_size: [], updates=2)
     assert comparison.table.rows[0]["training"] == "0 updates instead of 2" and not comparison.is_right
+
+
+def test_nothing_that_a_part_sets_lasts():
+    def training_step(*arguments):
+        torch.set_default_dtype(torch.float64)
+        torch.set_grad_enabled(True)
+        return TORCH["training_step"](*arguments)
+
+    train({"training_step": training_step}, 2)
+    assert torch.get_default_dtype() == torch.float32
