@@ -71,4 +71,5 @@ def _text(value: object) -> str:
         return f"{value:.4g}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
-    return str(value)
+    # One line, and nothing that steers the terminal: a cell may hold what somebody typed.
+    return "".join(letter if letter.isprintable() else " " for letter in str(value))

@@ -69,3 +69,9 @@ def test_a_column_with_one_text_in_it_is_a_column_of_text() -> None:
 def test_the_repr_is_the_text_and_len_counts_rows() -> None:
     table = Table(ROWS)
     assert repr(table) == str(table) and not str(table).startswith("\n") and len(table) == 2
+
+
+def test_what_somebody_typed_stays_in_its_cell() -> None:
+    table = Table([{"name": "Ada\n\x1b[31m<b>", "tried": 1}])
+    assert str(table).splitlines() == ["name          tried", "Ada  [31m<b>      1"]
+    assert cells(table)[1] == ["Ada  [31m<b>", "1"]

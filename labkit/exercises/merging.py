@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 
 from labkit import exercises
 from labkit.errors import LabkitError
@@ -103,7 +104,11 @@ def _exercise_row(chapter: str, name: str, learners: list[tuple[str, dict]], nam
         "most frequent wrong idea": idea,
         "of them": count,
     }
-    return row | ({"stuck by name": ", ".join(sorted(who for who, _ in stuck if who))} if named else {})
+    return row | (
+        {"stuck by name": ", ".join(sorted(shorten(who, 40, placeholder=" …") for who, _ in stuck if who))}
+        if named
+        else {}
+    )
 
 
 def _predictions(files: Sequence[dict]) -> Iterator[tuple[str, dict]]:

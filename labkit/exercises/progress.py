@@ -5,6 +5,7 @@ solutions looked at, choices in predictions and claims, and the types of errors.
 of day, and no name unless the learner gave one. Counts only grow, so what was right once stays right.
 """
 
+import errno
 import json
 import os
 import sys
@@ -22,6 +23,7 @@ from labkit.errors import LabkitError
 SCHEMA = 1
 LOCK_SECONDS = 5  # a writer takes milliseconds; whoever holds the lock longer is stopped, not busy
 
+_MORE_THAN_ANYBODY = 2**53  # no learner counts that far, and every program can read what is below
 _ANY = "*"  # in LAYOUT: whatever the key is called
 _ANSWER = {"first": str, "right_at_once": bool, "is_right": bool}
 LAYOUT = {
@@ -53,21 +55,21 @@ def place() -> Path | None:
     chosen = os.environ.get("LABKIT_PROGRESS", "").strip()
     if chosen.lower() == "off":
         return None
-    return Path(chosen or "~/.labkit/progress.json").expanduser().absolute()
+    return Path(chosen or "~/.labkit/progress.json").expanduser().resolve()  # a link goes on leading to its file
 
 
 def read(path: Path | None = None) -> dict:
     """Return the learner's progress, or that of another file, laid out as LAYOUT.
 
     Where nothing is recorded yet it is empty. A damaged file of the learner is kept aside, and a new one begins. Raises
-    LabkitError for a file that cannot be opened, and for another file that is missing or damaged.
+    LabkitError for what cannot be opened or is no file, and for another file that is missing or damaged.
     """
     try:
         if path is not None:
             return _parse(Path(path))
         own = place()
         return _read_own(own) if own is not None and own.exists() else _empty()
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise LabkitError(f"This progress cannot be read: {_reason(error)}.") from error
 
 
@@ -139,9 +141,9 @@ def _record(change: Callable[[dict], None]) -> None:
             for each in taken:
                 each(progress)
             text = json.dumps(progress, indent=2, ensure_ascii=False)
-            write_durably(own, f"{text}\n".encode())
+            write_durably(own, f"{text}\n".encode(errors="backslashreplace"))  # half a pair of UTF-16 is \\ud800
             del waiting[: len(taken)]
-    except (OSError, RuntimeError) as error:  # RuntimeError: this user has no home folder
+    except (OSError, RuntimeError, ValueError) as error:  # no home folder is a RuntimeError, a null byte a ValueError
         _say_once(
             f"your progress cannot be saved ({_reason(error)}). The lesson goes on without; the variable "
             "LABKIT_PROGRESS can name another file, or say off."
@@ -150,6 +152,7 @@ def _record(change: Callable[[dict], None]) -> None:
 
 def _lock(own: Path) -> AbstractContextManager:
     """Take the lock that every reader and writer of the file holds. The system frees it when its holder dies."""
+    _need_a_file(own)
     # Asking often matters: beside a busy writer, one who asks every 50 ms (the default) may never find the lock free.
     return FileLock(own.with_name(own.name + ".lock")).acquire(timeout=LOCK_SECONDS, poll_interval=0.005)
 
@@ -176,7 +179,14 @@ def _load_or_begin(own: Path) -> dict:
         return _empty()
 
 
+def _need_a_file(path: Path) -> None:
+    """Raise OSError for a folder, and for a device or pipe, which must be neither read to its end nor replaced."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "Not a file", str(path))
+
+
 def _parse(path: Path) -> dict:
+    _need_a_file(path)
     try:
         progress = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -188,6 +198,8 @@ def _parse(path: Path) -> dict:
 
 def _fits(value: Any, layout: Any) -> bool:
     """Tell whether a value has the types of a layout. Keys may be absent, and keys that are not in it hold anything."""
+    if layout is int:
+        return type(value) is int and 0 <= value < _MORE_THAN_ANYBODY
     if isinstance(layout, type) or not isinstance(value, dict):
         return isinstance(layout, type) and isinstance(value, layout)
     return all(_fits(part, layout.get(key, layout.get(_ANY, object))) for key, part in value.items())
@@ -218,7 +230,7 @@ def _answer(entry: dict, choice: str, is_right: bool) -> None:
 def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.strerror}: {error.filename}"
-    return str(error)
+    return str(error).rstrip(".")
 
 
 def _say_once(sentence: str) -> None:

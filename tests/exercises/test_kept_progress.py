@@ -147,6 +147,10 @@ def test_off_records_nothing_and_reads_as_empty(off, tmp_path, monkeypatch):
         (b"[]", "not a progress file"),
         (b"{}", "not a progress file"),
         (b'{"schema": 2}', "not a progress file"),
+        (b'{"schema": true}', "not a progress file"),
+        (b'{"schema": 1, "chapters": {"01_tensors": {"opened": -1}}}', "not a progress file"),
+        (b'{"schema": 1, "chapters": {"01_tensors": {"opened": true}}}', "not a progress file"),
+        (b'{"schema": 1, "chapters": {"01_tensors": {"opened": ' + b"9" * 4300 + b"}}}", "not a progress file"),
         (b'{"schema": 1, "chapters": {"01_tensors": []}}', "not a progress file"),
         (b'{"schema": 1, "chapters": {"01_tensors": {"errors": {"RuntimeError": "many"}}}}', "not a progress file"),
     ],
@@ -160,6 +164,35 @@ def test_a_damaged_file_is_kept_aside_and_said_in_a_sentence(text, said, own, ca
         assert own.with_name(f"progress.damaged-{number}.json").read_bytes() == text
         sentence = capsys.readouterr().err
         assert said in sentence and f"kept as progress.damaged-{number}.json" in sentence
+
+
+def test_a_name_that_utf_8_does_not_have_is_kept(own):
+    progress.record_name("\udcff")
+    progress.record_opened("01_tensors")
+    assert (progress.read()["name"], opened_count(own)) == ("\udcff", 1)
+
+
+def opened_count(own: Path) -> int:
+    return json.loads(own.read_bytes())["chapters"]["01_tensors"]["opened"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no pipes among its files, and links only for administrators")
+def test_a_link_leads_to_its_file_and_a_pipe_is_neither_read_nor_replaced(own, capsys):
+    own.parent.mkdir()
+    own.symlink_to("real.json")
+    progress.record_opened("01_tensors")
+    assert own.is_symlink() and opened_count(own.with_name("real.json")) == 1
+    own.unlink()
+    os.mkfifo(own)
+    progress.record_opened("01_tensors")
+    assert own.is_fifo() and sorted(path.name for path in own.parent.iterdir() if "lock" not in path.name) == [
+        "progress.json",
+        "real.json",
+    ]
+    assert f"Not a file: {own}" in capsys.readouterr().err
+    for path in (None, own):
+        with pytest.raises(LabkitError, match="Not a file"):
+            progress.read(path)
 
 
 def test_reading_alone_keeps_a_damaged_file_aside_too(own, capsys):

@@ -153,3 +153,10 @@ def test_json_holds_the_same(room):
     content = json.loads(json.dumps(merging.merge(room).to_dict()))
     assert content["learners"] == 6 and content["left_out"] == []
     assert content["exercises"][0]["most frequent wrong idea"] == "rows for columns"
+
+
+def test_a_name_as_long_as_a_book_is_cut(learner):
+    path = learner("a", ("column_means", "raised"))
+    progress.record_name("Ada " * 1000)
+    (row,) = merging.merge([path]).exercises.rows
+    assert row["stuck by name"] == "Ada Ada Ada Ada Ada Ada Ada Ada Ada …"
