@@ -8,10 +8,12 @@ from labkit.data.samplers import balanced, sampled_shares, subset, weighted
 from labkit.data.shapes import shapes
 from labkit.data.sources import cifar10, digits, fashion_mnist, mnist
 from labkit.data.splits import Splits, load
+from labkit.data.streaming import FolderDataset, stream
 from labkit.data.workers import worker_error
 
 __all__ = [
     "DataWarning",
+    "FolderDataset",
     "ImageSet",
     "Loader",
     "Padded",
@@ -29,6 +31,7 @@ __all__ = [
     "sampled_shares",
     "shapes",
     "skip_missing",
+    "stream",
     "subset",
     "weighted",
     "worker_error",
