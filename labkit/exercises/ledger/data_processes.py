@@ -78,3 +78,13 @@ class Counting(Dataset):
     def has_made(self, count: int) -> bool:
         """Wait until so many samples were asked for, and tell whether that happened."""
         return all(self.made.acquire(timeout=PATIENCE) for _ in range(count))
+
+
+class Dying(Dataset):
+    """One sample, which ends the process that makes it."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> int:
+        os._exit(1)
