@@ -1,6 +1,9 @@
 """Claims: every demonstration yields the ledger's verdict and leaves no trace, and a wrong verdict would be seen."""
 
+import ast
 import csv
+import inspect
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -100,6 +103,14 @@ def test_the_measurement_yields_the_verdict_each_time_and_leaves_no_trace(known)
     assert evidence.choice == known.choice, f"{known.statement}\n{evidence}"
     assert known.demonstrate() == evidence
     assert global_state() == before
+
+
+@pytest.mark.parametrize("known", MEASURED, ids=ids(MEASURED))
+def test_no_part_is_written_down_instead_of_measured(known):
+    code = ast.parse(textwrap.dedent(inspect.getsource(known.measure)))
+    ends = [node.value for node in ast.walk(code) if isinstance(node, ast.Return)]
+    for part in (value for end in ends if isinstance(end, ast.Dict) for value in end.values):
+        assert any(isinstance(node, ast.Name | ast.Call) for node in ast.walk(part)), ast.unparse(part)
 
 
 @pytest.mark.parametrize("known", DECLARED, ids=ids(DECLARED))

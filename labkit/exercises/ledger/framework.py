@@ -168,8 +168,8 @@ def wave(values: Tensor) -> Tensor:
     "C005",
     true="The function was handed over as it stood, and all seven operations reached the compiler as one piece, which "
     "it may fuse into one pass over memory. How much that wins is for you to time, with the first call left out.",
-    false="You may have seen a first call that took half a minute: that is the compilation, paid once for each shape. "
-    "The code did not change, the numbers are equal, and the compiler got one piece to make faster.",
+    false="You may have seen a first call that took half a minute: that is the compilation, paid first and again "
+    "for some new shapes. The code did not change, the numbers are equal, and the compiler got one piece.",
     depends="How much is won does depend: on a compiler being there, on the kind of operations, on branches that "
     "split the graph. That your code may stay as it is, and still gives its gradients, was measured and holds.",
 )

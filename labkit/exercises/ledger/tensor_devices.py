@@ -139,7 +139,7 @@ def to_returns_a_new_tensor() -> dict[str, bool]:
     return {
         "x itself has the new dtype": leaf.dtype == torch.float64,
         "x itself is on the new device": leaf.device == moved.device,
-        "x itself got a grad_fn": leaf.grad_fn is not None,
+        "x itself got a grad_fn, and is no leaf any more": leaf.grad_fn is not None or not leaf.is_leaf,
         "the gradient arrives at the result of .to() and not at x": leaf.grad is None,
     }
 
