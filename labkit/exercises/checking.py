@@ -58,7 +58,9 @@ def judge(exercise: Task, answer: Any, attempt: int = 0) -> Result:
 def _judged(exercise: Task, answer: Any, attempt: int) -> Result:
     observed = [] if answer is ... else observe(exercise, answer, attempt)
     if answer is ... or any(_has_ellipsis(one.result) for one in observed):
-        return Result(exercise.name, NOT_ATTEMPTED, f"**{exercise.name}** is not attempted yet: replace the `...`.")
+        ran = " If you have replaced it, run that cell, then this one." if attempt else ""
+        text = f"**{exercise.name}** is not attempted yet: replace the `...`.{ran}"
+        return Result(exercise.name, NOT_ATTEMPTED, text)
     expected = observe(exercise, exercise.reference(), attempt)
     if _alike(exercise, expected, observed):
         return Result(exercise.name, RIGHT, _praise(exercise, len(expected)))
@@ -134,16 +136,18 @@ def _first_trouble(exercise: Task, expected: list[Observed], observed: list[Obse
     for position, (right, mine) in enumerate(zip(expected, observed, strict=True)):
         if not _differ(exercise, right, mine):
             continue
-        inputs = given(dict(zip(names, _cases(exercise, attempt)[position], strict=False)))
+        inputs = dict(zip(names, _cases(exercise, attempt)[position], strict=False))
         if mine.error is not None:
-            return Result(exercise.name, RAISED, _raised_text(inputs, mine.error))
+            return Result(exercise.name, RAISED, _raised_text(given(inputs, numbers=False), mine.error))
         if extra := mine.changed - right.changed:
             which = " and ".join(f"`{names[place]}`" for place in sorted(extra))
             text = f"**Not yet.** Your function changes its input {which}. Whoever called it still needs that value: "
             return Result(exercise.name, WRONG, text + "work on a new tensor, or on a `clone()`.", "changes its input")
         found = differences(right.result, mine.result, exercise.tolerance)
         found = found or [Difference("", "input", "changed in place", "left as it was")]
-        return Result(exercise.name, WRONG, f"**Not yet.** {case_text(inputs, found)}")
+        numbers = any(one.what in ("value", "input") for one in found)
+        start = "**Not yet.**" + (" " if inputs else "\n\n")  # a list of Markdown begins on a line of its own
+        return Result(exercise.name, WRONG, start + case_text(given(inputs, numbers), found))
     raise AssertionError("called for an answer without a difference")
 
 

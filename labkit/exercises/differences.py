@@ -88,10 +88,10 @@ def _kind_of_tensor(value: torch.Tensor) -> str:
     return "a tensor" if value.layout is torch.strided else f"a {layout} tensor"
 
 
-def shown(value: Any) -> str:
-    """Return a value as short text: a small tensor whole, a large one by its dtype and shape."""
+def shown(value: Any, few: int = FEW) -> str:
+    """Return a value as short text: a tensor of up to `few` elements whole, a larger one by its dtype and shape."""
     if isinstance(value, torch.Tensor):
-        if value.numel() <= FEW and value.device.type != "meta":
+        if value.numel() <= few and value.device.type != "meta":
             return " ".join(str(value.detach()).split())
         return f"{dtype_name(value.dtype)} tensor of shape {tuple(value.shape)}"
     text = " ".join(repr(value).split())

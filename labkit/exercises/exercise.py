@@ -1,6 +1,7 @@
 """What the learner holds in the hand: exercises, predictions, and the chapter that has them as attributes."""
 
 import difflib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,14 +70,14 @@ class Prediction:
 
     def reveal(self, guess: Any, measured: Any) -> None:
         """Compare a prediction with what was measured, show what that teaches, and note it."""
-        guessed, found = as_choice(guess), as_choice(measured)
+        guessed, found = self.nearest(guess), as_choice(measured)
         if guess is not ... and guessed in self.choices:
             progress.record_prediction(self.chapter, self.name, guessed, guessed == found)
         say(self.judge(guess, measured).markdown)
 
     def judge(self, guess: Any, measured: Any) -> Result:
         """Return what there is to say about a prediction, without showing or recording it."""
-        guessed, found = as_choice(guess), as_choice(measured)
+        guessed, found = self.nearest(guess), as_choice(measured)
         if found not in self.choices:
             text = f"**Measured: {found}.** Expected was one of {self.listed()}: this PyTorch is not the tested one."
             return Result(self.name, "raised", text)
@@ -88,6 +89,11 @@ class Prediction:
             return Result(self.name, "right", f"**As you predicted: {found}.** {self.choices[found]}")
         text = f"**You predicted {guessed}, measured is {found}.** {self.choices[guessed]}"
         return Result(self.name, "wrong", text, guessed)
+
+    def nearest(self, guess: Any) -> str:
+        """Return the choice that a guess means: blanks, capitals and quotation marks do not count."""
+        text = as_choice(guess)
+        return {_bare(choice): choice for choice in self.choices}.get(_bare(text), text)
 
     def listed(self) -> str:
         """Return the choices as text."""
@@ -132,6 +138,10 @@ class Chapter:
     def __repr__(self) -> str:
         named = ", ".join(exercise.name for exercise in self.exercises)
         return f"{self.name}: {len(self.exercises)} exercises ({named}) and {len(self.predictions)} predictions"
+
+
+def _bare(choice: str) -> str:
+    return re.sub(r"[\s'\"]", "", choice).lower()
 
 
 def as_choice(value: Any) -> str:

@@ -35,20 +35,23 @@ def call(answer: Any, *inputs: Any) -> Any:
 
 
 def in_place(answer: Any, first: torch.Tensor, *others: Any) -> Any:
-    """Call a function that changes its first input, and return that input."""
+    """Call a function that changes its first input, and return that input. What the function returns is not judged.
+
+    The `return ...` of the stub may stay, below lines that change the input.
+    """
     need_function(answer)
+    before = first.clone()
     result = answer(first, *others)
-    return result if result is ... else first
+    return ... if result is ... and torch.equal(first, before) else first
 
 
 def view_of(answer: Any, first: torch.Tensor, *others: Any) -> Any:
     """Call a function; return its result and whether it lies in the storage of the first input."""
     need_function(answer)
     result = answer(first, *others)
-    if not isinstance(result, torch.Tensor):
-        return result
-    same = result.untyped_storage().data_ptr() == first.untyped_storage().data_ptr()
-    return {"result": result, "shares memory with the input": same}
+    shares = isinstance(result, torch.Tensor)
+    shares = shares and result.untyped_storage().data_ptr() == first.untyped_storage().data_ptr()
+    return {"result": result, "shares memory with the input": shares}
 
 
 def module(answer: Any, *inputs: Any) -> Any:
@@ -63,16 +66,15 @@ def module(answer: Any, *inputs: Any) -> Any:
     built = answer()
     _fill(built)
     output = built(*inputs)
-    if not isinstance(output, torch.Tensor):
-        return output
-    if output.requires_grad:
+    is_tensor = isinstance(output, torch.Tensor)
+    if is_tensor and output.requires_grad:
         output.sum().backward()
     parameters = list(built.parameters())
     return {
         "number of parameters": sum(parameter.numel() for parameter in parameters),
         "shapes of the parameters": sorted(tuple(parameter.shape) for parameter in parameters),
         "parameters with a gradient": sum(parameter.grad is not None for parameter in parameters),
-        "output": output.detach(),
+        "output": output.detach() if is_tensor else output,
     }
 
 

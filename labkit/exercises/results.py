@@ -7,7 +7,7 @@ from typing import Any
 from IPython import get_ipython
 from IPython.display import display
 
-from labkit.exercises.differences import Difference, shown
+from labkit.exercises.differences import FEW, Difference, shown
 
 NOT_ATTEMPTED, WRONG, RAISED, RIGHT = "not attempted", "wrong", "raised", "right"
 
@@ -17,6 +17,7 @@ _WHY = {  # what a function gives that was not meant to
     "a coroutine": "A function with `async` gives a coroutine; write `def` alone.",
 }
 _LONGEST = 500  # letters of an error that are shown
+_TINY = 4  # elements of a tensor that are printed even where its shape says enough
 
 _BOLD = re.compile(r"\*\*(?=\S)(.+?)(?<=\S)\*\*")  # and not the stars of x ** 2
 
@@ -61,9 +62,13 @@ def say(markdown: str) -> None:
         display({"text/markdown": markdown, "text/plain": plain(markdown)}, raw=True)
 
 
-def given(inputs: dict[str, Any]) -> str:
-    """Return the inputs of a case as Markdown, such as "With `x = tensor([1., 2.])`:"; no inputs, no text."""
-    listed = ", ".join(f"`{name} = {shown(value)}`" for name, value in inputs.items())
+def given(inputs: dict[str, Any], numbers: bool = True) -> str:
+    """Return the inputs of a case as Markdown, such as "With `x = tensor([1., 2.])`:"; no inputs, no text.
+
+    Without `numbers`, all but tiny tensors are shown by dtype and shape: errors and wrong shapes come from those.
+    """
+    few = FEW if numbers else _TINY
+    listed = ", ".join(f"`{name} = {shown(value, few)}`" for name, value in inputs.items())
     return f"With {listed}:" if listed else ""
 
 

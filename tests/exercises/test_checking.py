@@ -135,7 +135,7 @@ def test_an_error_is_reported_with_its_inputs_and_the_learners_line(tmp_path):
     result = judge(practice.column_means(), namespace["column_means"])
     assert result.outcome == "raised"
     assert "RuntimeError: view size is not compatible" in result.plain
-    assert "return y.view(-1).mean(dim=7)" in result.plain and "x = tensor([[" in result.plain
+    assert "return y.view(-1).mean(dim=7)" in result.plain and "x = float32 tensor of shape (" in result.plain
 
 
 def deep(x):
@@ -213,6 +213,22 @@ def test_a_wrong_answer_that_nobody_foresaw_is_shown_against_the_expected_one(an
     result = judge(practice.column_means(), answer)
     assert (result.outcome, result.misconception) == ("wrong", None)
     assert says in result.markdown
+
+
+def test_a_difference_without_inputs_is_a_list_below_the_verdict():
+    assert judge(practice.labels(), torch.tensor([0, 1, 2])).markdown.startswith("**Not yet.**\n\n- value: expected")
+
+
+def test_a_forgotten_return_is_told_where_a_view_is_asked_for():
+    said = judge(practice.first_column(), lambda x: None).markdown
+    assert "expected `a tensor`, got `None`" in said and "without `return`" in said
+
+
+def test_an_error_and_a_wrong_shape_are_shown_with_the_shapes_of_the_inputs_and_a_value_with_the_numbers():
+    exercise = practice.column_means()
+    for answer in (lambda x: x @ x, lambda x: x.mean(dim=0)[:, None]):
+        assert "With `x = float32 tensor of shape (" in judge(exercise, answer).markdown
+    assert "With `x = tensor([[" in judge(exercise, lambda x: x.sum(dim=0)).markdown
 
 
 def test_a_value_where_a_function_belongs_and_the_other_way_round_are_sentences():

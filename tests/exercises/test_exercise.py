@@ -31,7 +31,16 @@ def test_a_check_says_the_result_and_records_it_and_returns_nothing(chapter, cap
 
 def test_checking_nothing_is_not_attempted(chapter, capsys):
     chapter.labels.check()
-    assert "not attempted yet" in capsys.readouterr().out
+    assert capsys.readouterr().out == "labels is not attempted yet: replace the `...`.\n"
+    chapter.labels.check(...)  # replaced since, perhaps, and the cell was not run
+    assert "run that cell" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("guess", ["FLOAT32", " float 32", "'float32'"])
+def test_blanks_capitals_and_quotation_marks_of_a_guess_do_not_count(chapter, guess):
+    assert chapter.promotion.judge(guess, torch.float32).is_right
+    chapter.promotion.reveal(guess, torch.float32)
+    assert "float32" in str(progress.read()["chapters"]["90_practice"])
 
 
 def test_hints_come_one_after_the_other_and_any_of_them_by_its_number(chapter, capsys):

@@ -43,12 +43,34 @@ def test_a_training_step_is_judged_by_what_moved():
 def test_a_view_is_told_from_a_copy():
     assert families.view_of(lambda x: x.t(), torch.ones(2, 3))["shares memory with the input"] is True
     assert families.view_of(lambda x: x + 0, torch.ones(2, 3))["shares memory with the input"] is False
-    assert families.view_of(lambda x: 5, torch.ones(2)) == 5
+    assert families.view_of(lambda x: None, torch.ones(2)) == {"result": None, "shares memory with the input": False}
 
 
 def test_in_place_returns_the_input():
     x = torch.ones(2)
     assert families.in_place(lambda x: x.add_(1), x) is x
+
+
+def test_the_return_of_the_stub_may_stay_below_lines_that_change_the_input():
+    def below(x):
+        x.add_(1)
+        return ...
+
+    x = torch.ones(2)
+    assert families.in_place(below, x) is x
+    assert families.in_place(lambda x: ..., x) is ...
+
+
+def test_a_module_that_forgets_to_return_gives_no_output():
+    class Forgets(nn.Linear):
+        def __init__(self):
+            super().__init__(2, 1)
+
+        def forward(self, x):
+            super().forward(x)
+
+    seen = families.module(Forgets, torch.ones(2))
+    assert seen["output"] is None and seen["number of parameters"] == 3
 
 
 @pytest.mark.parametrize("run", [families.call, families.in_place, families.view_of, families.training_step])
