@@ -46,6 +46,12 @@ SQUARED_ERROR = Exercise(
             "That is the mean *absolute* error. The square was asked for.",
         ),
         Misconception(
+            "the root of it",
+            lambda predictions, targets: ((predictions.squeeze(1) - targets) ** 2).mean().sqrt(),
+            "That is the *root* of the mean squared error, in the unit of the targets and good to report. Asked for is "
+            "the mean squared error itself.",
+        ),
+        Misconception(
             "errors that cancel",
             lambda predictions, targets: (predictions.squeeze(1) - targets).mean() ** 2,
             "You took the mean first: errors of both signs cancel. Square first.",
@@ -99,6 +105,17 @@ SCORE_OF_LABEL = Exercise(
             lambda scores, labels: scores[:, labels],
             "`scores[:, labels]` takes these columns from *every* row: (N, N). Pair each row with its own label: "
             "`scores[rows, labels]` with `rows = torch.arange(N)`.",
+        ),
+        Misconception(
+            "rows in place of columns",
+            lambda scores, labels: scores[labels],
+            "`scores[labels]` picks *rows*, that is pictures: row 2 for a label of 2. A label says which *column* to "
+            "take in the picture's own row.",
+        ),
+        Misconception(
+            "an index without an axis",
+            lambda scores, labels: scores.gather(1, labels),
+            "`gather` needs an index with as many axes as `scores`, here (N, 1). The labels have one axis, (N,).",
         ),
         Misconception(
             "the best score",

@@ -23,7 +23,7 @@ CHANNELS_FIRST = Exercise(
     cases=lambda generator: [
         (normal(generator, 4, 5, 3),),
         (normal(generator, 3, 3, 3),),
-        (normal(generator, 2, 6, 1),),
+        (normal(generator, 2, 6, 4),),
     ],
     run=families.view_of,
     praise="Only the strides changed.",
@@ -31,13 +31,13 @@ CHANNELS_FIRST = Exercise(
         Misconception(
             "reshape to change the order",
             lambda picture: picture.reshape(picture.shape[2], picture.shape[0], picture.shape[1]),
-            "The shape is right and the pixels are scrambled: `reshape` reads row by row and cuts anew, so each "
-            "'channel' got a mixture of colours. A network trains on such noise without a word.",
+            "The shape is right and the pixels are scrambled: `reshape` and `view` read row by row and cut anew, so "
+            "each 'channel' got a mixture of colours. A network trains on such noise without a word.",
         ),
         Misconception(
             "height and width swapped too",
             lambda picture: picture.transpose(0, 2),
-            "`transpose(0, 2)` swaps two axes and gives (C, W, H): the picture lies on its side.",
+            "You got (C, W, H): the picture lies on its side. The channels go to the front; height stays before width.",
         ),
         Misconception(
             "a copy",
@@ -94,7 +94,7 @@ CLIP = Exercise(
     "given has changed.",
     stub='''def clip_in_place(pixels):
     """Set what is below 0 to 0 and what is above 1 to 1, in place."""
-    return ...  # your turn''',
+    return ...  # your turn; what is returned does not count''',
     solved='''def clip_in_place(pixels):
     """Set what is below 0 to 0 and what is above 1 to 1, in place."""
     pixels.clamp_(0, 1)''',
