@@ -173,9 +173,10 @@ print(f"two labels per picture: stops near ln 2 = {math.log(2):.2f}: {abs(loss -
 #   must lie.
 # - Break things. A cell that you changed can be put back with *Edit → Undo*; the whole notebook is made anew by
 #   `labkit build 00` in a terminal (*File → New → Terminal*), in half a minute. Then open it again.
-# - **Exercises** have a cell with `...` for your answer and a check below it. A wrong answer gets an explanation, not
-#   only a cross; `hint()` gives one hint after the other, `solution()` shows one. `%reset_exercise NAME` puts the cell
-#   back.
+# - **Exercises** have a cell with `...` for your answer and a check below it. Run your cell, then the check: it judges
+#   the answer that was run last. A wrong answer gets an explanation, not only a cross; `lab.NAME.hint()` gives one hint
+#   after the other, `lab.NAME.solution()` shows one solution. `%reset_exercise NAME` puts the cell back.
+# - After a restart of the kernel the names are gone: *Run → Run All Above Selected Cell*. Your progress stays.
 #
 # ## How far am I?
 #
