@@ -98,7 +98,8 @@ def reply(asked: Claim, choice: str) -> str:
     """Return what to say to a choice, as Markdown. Raises LabkitError for what is none of the three choices."""
     if choice not in CHOICES:
         raise LabkitError(f"{choice!r} is none of the answers; they are {', '.join(map(repr, CHOICES))}.")
-    start = f"**Agreed: {choice}.**" if choice == asked.choice else f"**Not {choice}.**"
+    refused = 'Not "it depends"' if choice == "it depends" else f"Not {choice}"
+    start = f"**Agreed: {choice}.**" if choice == asked.choice else f"**{refused}.**"
     verdict = asked.verdict_text[0].upper() + asked.verdict_text[1:]
     return f"{start} {asked.explanations[choice]}\n\n**{verdict}.** {asked.right_statement}"
 

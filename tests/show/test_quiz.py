@@ -52,6 +52,8 @@ def test_a_claim_that_nothing_measures_has_no_live_button():
 def test_answers_can_be_given_in_code(capsys):
     show.quiz("C051").answer("C051", "true")
     assert capsys.readouterr().out.startswith("Not true.")
+    show.quiz("C051").answer("C051", "it depends")
+    assert capsys.readouterr().out.startswith('Not "it depends".')
 
 
 def test_mistakes_are_sentences():
