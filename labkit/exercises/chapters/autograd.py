@@ -24,8 +24,8 @@ PREDICTIONS = [
             "earlier ones, so it runs past the goal, comes back, and past it again.",
             "swing": "Old gradients keep pushing when the goal is reached. The loss swings up and down and does not "
             "settle.",
-            "grow": "That is what most texts say, and with a large learning rate it is so. With a small one it never "
-            "rises above its start: it swings.",
+            "grow": "That is what most texts say, and with a large learning rate it is so. With a small one it "
+            "hardly rises above its start: it swings.",
             "stand still": "The optimizer gets a gradient in each update, and a growing one: there is movement enough.",
         },
     ),

@@ -172,9 +172,11 @@ def _signs(generator: nn.Module, critic: nn.Module, real: Tensor, noise: Tensor)
 
 CRITIC_LOSSES = Exercise(
     name="critic_losses",
-    prompt="`generator(noise)` makes fakes, `critic(…)` gives high scores to what it holds for real. The critic's loss "
-    "is *mean score of the fakes minus mean score of the real ones*, the generator's is *minus the mean score of the "
-    "fakes*. Return both. The critic's loss must not reach the generator; the generator's own must.",
+    prompt="*Freezing* stops the gradient of a parameter, *cutting* stops the way through. Two networks that work "
+    "against each other need the second: `generator(noise)` makes fakes, `critic(…)` gives high scores to what it "
+    "holds for real.\n\nThe critic's loss is *mean score of the fakes minus mean score of the real ones*, the "
+    "generator's is *minus the mean score of the fakes*. Return both. The critic's loss must not reach the generator; "
+    "the generator's own must, and it gets there through the critic.",
     stub='''def critic_losses(generator, critic, real, noise):
     """Return the loss of the critic and the loss of the generator."""
     return ..., ...  # your turn''',

@@ -1,4 +1,4 @@
-"""Chapter 02, third part: an operation of one's own, and second derivatives."""
+"""Chapter 02, third part: an operation of one's own."""
 
 import inspect
 from collections.abc import Callable
@@ -109,65 +109,4 @@ SWISH = Exercise(
 )
 
 
-def quartic(generator: torch.Generator, *shape: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a loss with mixed second derivatives, its weight, and a vector."""
-    weight = normal(generator, *shape).requires_grad_()
-    loss = (weight**4).sum() + weight.sum() ** 2 + (weight * weight.roll(1)).sum()
-    return loss, weight, normal(generator, *shape)
-
-
-def _gradient(loss: Tensor, weight: Tensor, create_graph: bool = True) -> Tensor:
-    return torch.autograd.grad(loss, weight, create_graph=create_graph)[0]
-
-
-def _no_graph_of_the_gradient(loss: Tensor, weight: Tensor, vector: Tensor) -> Tensor:
-    return torch.autograd.grad(_gradient(loss, weight, create_graph=False), weight, grad_outputs=vector)[0]
-
-
-HESSIAN_TIMES = Exercise(
-    name="hessian_times",
-    prompt="How does the gradient change when the weight moves along `vector`? That is the matrix of second "
-    "derivatives times the vector. Return it without making the matrix: two calls of `torch.autograd.grad`.",
-    stub='''def hessian_times(loss, weight, vector):
-    """Return the second derivatives of loss by weight, times vector: in the shape of weight."""
-    return ...  # your turn''',
-    solved='''def hessian_times(loss, weight, vector):
-    """Return the second derivatives of loss by weight, times vector: in the shape of weight."""
-    (slope,) = torch.autograd.grad(loss, weight, create_graph=True)
-    (product,) = torch.autograd.grad(slope, weight, grad_outputs=vector)
-    return product''',
-    hints=(
-        "The gradient is a function of the weight. To differentiate it, it must have a graph itself.",
-        "`create_graph=True` gives it one. Then (gradient · vector) is one number that can be differentiated.",
-        "`torch.autograd.grad(gradient, weight, grad_outputs=vector)` does the product and the derivative in one.",
-    ),
-    cases=lambda generator: [quartic(generator, 3), quartic(generator, 2, 2), quartic(generator, 5)],
-    praise="The cost of about two backward passes, for a matrix that never exists.",
-    misconceptions=(
-        Misconception(
-            "a gradient without a graph",
-            _no_graph_of_the_gradient,
-            "The first gradient is a plain tensor: nobody recorded how it was computed. `create_graph=True` records "
-            "the backward pass itself.",
-        ),
-        Misconception(
-            "the gradient times the vector",
-            lambda loss, weight, vector: (_gradient(loss, weight) * vector).detach(),
-            "That is the *first* derivative, weighted. Differentiate it once more.",
-        ),
-        Misconception(
-            "the vector comes too late",
-            lambda loss, weight, vector: _gradient(_gradient(loss, weight).sum(), weight, False) * vector,
-            "You summed the gradient, differentiated, and multiplied afterwards: H · (1, 1, …), times the vector by "
-            "elements. The vector must be in before the second derivative: it says along which direction.",
-        ),
-        Misconception(
-            "the vector is missing",
-            lambda loss, weight, vector: _gradient(_gradient(loss, weight).sum(), weight, False),
-            "`.sum()` stands for a vector of ones. Yours is another one.",
-        ),
-    ),
-)
-
-
-EXERCISES = [SWISH, HESSIAN_TIMES]
+EXERCISES = [SWISH]

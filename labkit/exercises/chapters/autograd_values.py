@@ -121,9 +121,10 @@ def _first_only(gradient: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 UNDO_BROADCASTING = Exercise(
     name="undo_broadcasting",
-    prompt="In `a + b`, broadcasting stretched `b`; the gradient that comes back has the large shape. `b` was used "
-    "many times, and a value that is used many times gets the *sum* of all its gradients. Return that sum in the shape "
-    "of `b`, for NumPy arrays.",
+    prompt="One thing is hidden in the plus of `… @ weight_1 + bias_1`. In `a + b`, broadcasting stretched `b`, so the "
+    "gradient that comes back has the large shape. `b` was used many times, and "
+    "a value that is used many times gets the *sum* of all its gradients. Return that sum in the shape of `b`, for "
+    "NumPy arrays.",
     stub='''def undo_broadcasting(gradient, shape):
     """Return the gradient summed over the axes that broadcasting had stretched, in this shape."""
     return ...  # your turn''',

@@ -139,23 +139,6 @@ class SwishByAutograd(torch.autograd.Function):
             return torch.autograd.grad(F.silu(x), x, upstream)[0]
 
 
-def hessian_by_a_number(loss, weight, vector):
-    (gradient,) = torch.autograd.grad(loss, weight, create_graph=True)
-    return torch.autograd.grad((gradient * vector).sum(), weight)[0]
-
-
-def hessian_by_rows(loss, weight, vector):
-    gradient = torch.autograd.grad(loss, weight, create_graph=True)[0].flatten()
-    rows = [torch.autograd.grad(one, weight, retain_graph=True)[0].flatten() for one in gradient]
-    return (torch.stack(rows) @ vector.flatten()).view_as(weight)
-
-
-def hessian_by_backward(loss, weight, vector):
-    (gradient,) = torch.autograd.grad(loss, weight, create_graph=True)
-    gradient.backward(vector, inputs=[weight])
-    return weight.grad
-
-
 def undone_by_torch(gradient, shape):
     return torch.from_numpy(gradient).sum_to_size(shape).numpy()
 
@@ -192,7 +175,6 @@ OTHER_WAYS = {
         lambda rows: rows.clone().div_(rows.norm(dim=1)[:, None]),
     ],
     "Swish": [SwishKeepingMore, SwishKeepingItsSlope, SwishByAutograd],
-    "hessian_times": [hessian_by_a_number, hessian_by_rows, hessian_by_backward],
     "undo_broadcasting": [undone_by_torch, undone_axis_by_axis, undone_by_comparing],
 }
 
