@@ -52,7 +52,7 @@ def judge(exercise: Task, answer: Any, attempt: int = 0) -> Result:
         return Result(exercise.name, WRONG, f"**Not yet.** {error}")
     except Exception as error:  # the result cannot even be looked at: a list in itself, a tensor class of one's own
         text = "**Not yet.** What your answer gives cannot be compared with what is expected:"
-        return Result(exercise.name, WRONG, f"{text}\n\n{indented(error_line(error))}")
+        return Result(exercise.name, WRONG, f"{text}\n\n{indented(error_line(error), 'text')}")
 
 
 def _judged(exercise: Task, answer: Any, attempt: int) -> Result:
@@ -165,7 +165,7 @@ def _raised_text(inputs: str, error: BaseException) -> str:
     where = f" {inputs}" if inputs else ""
     line = _own_line(error)
     at = f"\n\nIt was raised in your line\n\n{indented(line)}" if line else ""
-    return f"**It raised an error.**{where}\n\n{indented(error_line(error))}{at}"
+    return f"**It raised an error.**{where}\n\n{indented(error_line(error), 'text')}{at}"
 
 
 def _own_line(error: BaseException) -> str:

@@ -87,9 +87,9 @@ def _place(difference: Difference) -> str:
     return f"{', '.join(words)}: "
 
 
-def indented(source: str) -> str:
-    """Return source text as a Markdown block of Python."""
-    return f"```python\n{source.strip()}\n```"
+def indented(source: str, language: str = "python") -> str:
+    """Return source text as a Markdown block; what is no Python is `text`, and gets no colours of it."""
+    return f"```{language}\n{source.strip()}\n```"
 
 
 def error_line(error: BaseException) -> str:

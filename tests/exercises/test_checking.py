@@ -134,7 +134,7 @@ def test_an_error_is_reported_with_its_inputs_and_the_learners_line(tmp_path):
     exec(compile(source.read_text(encoding="utf-8"), str(source), "exec"), namespace)
     result = judge(practice.column_means(), namespace["column_means"])
     assert result.outcome == "raised"
-    assert "RuntimeError: view size is not compatible" in result.plain
+    assert "```text\nRuntimeError: view size is not compatible" in result.plain
     assert "return y.view(-1).mean(dim=7)" in result.plain and "x = float32 tensor of shape (" in result.plain
 
 
