@@ -56,7 +56,7 @@ def test_the_ledger_says_it_in_words_of_its_own():
     assert [text for text in said if words(text) in taken] == []
 
 
-@pytest.mark.parametrize("topic", ["Framework", "Environment", "Tensors", "Autograd"])
+@pytest.mark.parametrize("topic", ["Framework", "Environment", "Tensors", "Autograd", "nn.Module", "Data"])
 def test_nothing_of_these_topics_is_missing(topic):
     coverage = claims.coverage(topic=topic)
     assert coverage["missing"] == [] and coverage["taught"] == coverage["checkable"] > 10

@@ -62,8 +62,8 @@ def one_over_the_class_size_evens_out() -> dict[str, bool]:
     "C194",
     true="It feels so, as most batches have none. But a shuffled epoch is the whole data set in another order: all ten "
     "positives came in each of the ten epochs.",
-    false="Right: shuffling loses nothing. What is true of it: most single batches go without a positive, about 72 % of "
-    "those with 32 samples.",
+    false="Right: shuffling loses nothing. What is true of it: most single batches go without a positive, about 72 % "
+    "of those with 32 samples.",
     depends="It cannot happen with any seed: each epoch shows each sample once. Only single batches depend on chance.",
 )
 def every_epoch_shows_every_positive() -> dict[str, bool]:
