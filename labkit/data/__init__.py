@@ -4,6 +4,7 @@ from labkit.data.collate import Padded, missing_samples, pad, skip_missing
 from labkit.data.images import ImageSet
 from labkit.data.loading import Loader, loader
 from labkit.data.pictures import DataWarning, folder
+from labkit.data.profiling import Profile, profile
 from labkit.data.samplers import balanced, sampled_shares, subset, weighted
 from labkit.data.shapes import shapes
 from labkit.data.sources import cifar10, digits, fashion_mnist, mnist
@@ -17,6 +18,7 @@ __all__ = [
     "ImageSet",
     "Loader",
     "Padded",
+    "Profile",
     "Splits",
     "balanced",
     "cifar10",
@@ -28,6 +30,7 @@ __all__ = [
     "missing_samples",
     "mnist",
     "pad",
+    "profile",
     "sampled_shares",
     "shapes",
     "skip_missing",

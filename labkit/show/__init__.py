@@ -7,6 +7,7 @@ from labkit.show.figures import comparison, confusion, curves, gradient_norms, r
 from labkit.show.graph import graph, graph_control, graph_steps
 from labkit.show.grids import answer, augmented, mistakes, samples
 from labkit.show.initialisation import initialisation, initialisation_control
+from labkit.show.loading import loading_profile
 from labkit.show.picture import Picture
 from labkit.show.progress_map import progress_control, progress_map
 from labkit.show.quiz import Quiz, quiz
@@ -34,6 +35,7 @@ __all__ = [
     "graph_steps",
     "initialisation",
     "initialisation_control",
+    "loading_profile",
     "mistakes",
     "progress_control",
     "progress_map",
