@@ -145,7 +145,7 @@ def error_of(action):
     try:
         action()
     except Exception as error:
-        return f"{type(error).__name__}: {str(error).splitlines()[0][:150]}"
+        return f"{type(error).__name__}: {str(error).splitlines()[0][:230]}"
     return "no error"
 
 
@@ -223,8 +223,8 @@ show.comparison(
 
 # %% [markdown] tags=["teaching-note"]
 # Old gradients never die: it is momentum without friction, a pendulum. Ask the room which momentum of SGD it equals
-# (1.0). Then let them set the rate 0.01 to 1.5: now it also overshoots. Chapter 05 shows the same omission blowing up a
-# network.
+# (1.0). Then let them set the rate from 0.01 to 1.0: now the loss also rises above its start. Chapter 05 shows the same
+# omission blowing up a network.
 
 # %% exercise="one_update" claims=["C076", "C089"]
 
@@ -372,7 +372,7 @@ def backward_after(change, before):
     result = before(start)
     print(f"{change.__name__:8} after {before.__name__:8}", end=" ")
     change(result)
-    return error_of(result.sum().backward)[:85]
+    return error_of(result.sum().backward)
 
 
 def double(t):

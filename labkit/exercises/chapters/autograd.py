@@ -1,7 +1,13 @@
 """Chapter 02: what the learner is asked about autograd."""
 
-from labkit.exercises.chapters import autograd_losses, autograd_operations, autograd_recording, autograd_values
+from labkit.exercises.chapters.autograd_losses import CRITIC_LOSSES, GRADIENT_ANGLE
+from labkit.exercises.chapters.autograd_operations import SWISH
+from labkit.exercises.chapters.autograd_recording import FREEZE_BODY, LEAF_COPY, ONE_UPDATE
+from labkit.exercises.chapters.autograd_values import UNDO_BROADCASTING, UNIT_ROWS
 from labkit.exercises.exercise import Chapter, Prediction
+
+# In the order of the notebook.
+EXERCISES = [LEAF_COPY, ONE_UPDATE, GRADIENT_ANGLE, FREEZE_BODY, CRITIC_LOSSES, UNIT_ROWS, SWISH, UNDO_BROADCASTING]
 
 PREDICTIONS = [
     Prediction(
@@ -66,13 +72,4 @@ PREDICTIONS = [
     ),
 ]
 
-CHAPTER = Chapter(
-    "02_autograd",
-    [
-        *autograd_recording.EXERCISES,
-        *autograd_losses.EXERCISES,
-        *autograd_operations.EXERCISES,
-        *autograd_values.EXERCISES,
-    ],
-    PREDICTIONS,
-)
+CHAPTER = Chapter("02_autograd", EXERCISES, PREDICTIONS)

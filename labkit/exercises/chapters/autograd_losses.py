@@ -224,6 +224,3 @@ CRITIC_LOSSES = Exercise(
         ),
     ),
 )
-
-
-EXERCISES = [GRADIENT_ANGLE, CRITIC_LOSSES]

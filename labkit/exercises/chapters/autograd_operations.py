@@ -107,6 +107,3 @@ SWISH = Exercise(
         ),
     ),
 )
-
-
-EXERCISES = [SWISH]

@@ -259,5 +259,3 @@ FREEZE_BODY = Exercise(
         ),
     ),
 )
-
-EXERCISES = [LEAF_COPY, ONE_UPDATE, FREEZE_BODY]

@@ -178,5 +178,3 @@ UNDO_BROADCASTING = Exercise(
         ),
     ),
 )
-
-EXERCISES = [UNIT_ROWS, UNDO_BROADCASTING]
