@@ -1,5 +1,6 @@
 """Building chapters, on small ones: what is stored, what is refused, and what a check finds."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -222,6 +223,18 @@ def test_a_chapter_is_built_stored_and_found_unchanged(course):
     assert builder.build(chapter).state == "unchanged" and chapter.notebook.read_bytes() == before
     assert builder.check(chapter).state == "unchanged" and chapter.notebook.read_bytes() == before
     assert [path.name for path in chapter.notebook.parent.iterdir() if path.is_file()] == ["01_small.ipynb"]
+
+
+def test_a_disk_that_refuses_is_a_sentence_and_the_old_file_stays(tmp_path, monkeypatch):
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    target = tmp_path / "01_small.ipynb"
+    target.write_text("old", encoding="utf-8")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(LabkitError, match=r"01_small\.ipynb cannot be written: No space left"):
+        builder.store(nbformat.v4.new_notebook(), target)
+    assert [path.name for path in tmp_path.iterdir()] == [target.name] and target.read_text(encoding="utf-8") == "old"
 
 
 def test_ids_stay_when_another_cell_comes_and_differ_for_equal_cells(course):

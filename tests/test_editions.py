@@ -292,6 +292,15 @@ def test_a_file_of_other_people_is_never_overwritten(course, learners, tmp_path,
     assert (tmp_path / "01_small.ipynb").read_text(encoding="utf-8") == content
 
 
+def test_the_folders_of_the_course_are_refused(course):
+    chapter = course()
+    before = sorted(chapter.source.parents[1].rglob("*"))
+    for folder in (chapter.source.parent, chapter.notebook.parent, chapter.source.parent / ".."):
+        with pytest.raises(LabkitError, match="where the course keeps its own notebooks"):
+            editions.prepare(folder, [chapter])
+    assert sorted(chapter.source.parents[1].rglob("*")) == before
+
+
 def test_an_edition_may_be_made_anew_unless_it_was_changed(course, solved, tmp_path):
     chapter, target = course(), tmp_path / "01_small.ipynb"
     builder.store(solved, target)

@@ -117,6 +117,12 @@ def read_stored(chapter: Chapter) -> NotebookNode:
 
 
 def store(notebook: NotebookNode, path: Path) -> None:
-    """Write a notebook in one step: a reader sees the old file or the new one, never a half of it."""
+    """Write a notebook in one step: a reader sees the old file or the new one, never a half of it.
+
+    Raises LabkitError where the disk refuses; then the old file is there.
+    """
     nbformat.validate(notebook)
-    write_durably(path, (nbformat.writes(notebook) + "\n").encode())
+    try:
+        write_durably(path, (nbformat.writes(notebook) + "\n").encode())
+    except OSError as error:
+        raise LabkitError(f"{path} cannot be written: {error.strerror}.") from error

@@ -38,9 +38,12 @@ assert lab.{name}.judge({name}).is_right
 def prepare(folder: Path, chapters: list[Chapter]) -> None:
     """Make the folder for editions of these chapters, and put the settings for nbgrader there.
 
-    Raises LabkitError, before anything is written, that names a file which labkit did not write or which was changed.
+    Raises LabkitError, before anything is written, that names a file which labkit did not write or which was changed,
+    and for the folders of the course itself: what lies there is taken for a chapter.
     """
     for chapter in chapters:
+        if folder.resolve() in (chapter.source.parent.resolve(), chapter.notebook.parent.resolve()):
+            raise LabkitError(f"{folder} is where the course keeps its own notebooks. Choose another folder.")
         _refuse_foreign(folder / chapter.notebook.name)
     settings = Path(__file__).with_name(CONFIG).read_text(encoding="utf-8")
     target = folder / CONFIG
