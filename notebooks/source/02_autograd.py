@@ -83,7 +83,8 @@ show.comparison(
 # `grad_fn`, which knows the nodes before it and keeps the values that the slope will need. This graph is made while
 # Python runs, anew in each forward pass. You set the flag on leaves; results inherit it from any input that has it.
 #
-# Below, `x`, `w` and `b` are leaves, and `b` does not ask for a gradient. `trace` writes the graph down as a table.
+# Below, `x`, `w` and `b` are leaves, and `b` does not ask for a gradient. `trace` writes the graph down as a table,
+# `show.graph` draws it.
 
 # %% claims=["C069", "C070", "C071", "C072", "C082", "C083", "C084", "C085", "C086"]
 x = torch.tensor([3.0], requires_grad=True)
@@ -91,7 +92,8 @@ w = torch.tensor([2.0], requires_grad=True)
 b = torch.tensor([1.0])
 y = w * x + b
 z = y * y
-graph = autograd.trace(z, {"x": x, "w": w, "b": b})
+names = {"x": x, "w": w, "b": b}
+display(autograd.trace(z, names).table())
 
 print("grad_fn of x:", x.grad_fn, "| of y:", y.grad_fn.name())
 print("before y stand:", [node and node.name() for node, _ in y.grad_fn.next_functions])
@@ -100,11 +102,11 @@ print("requires_grad, set and inherited:", x.requires_grad, b.requires_grad, y.r
 y.retain_grad()  # y is no leaf: without this line its .grad would stay None
 z.backward()
 print("gradients of x, w, b and y:", x.grad, w.grad, b.grad, y.grad)
-graph.table()
+show.graph(z, names)
 
 # %% [markdown]
 # Check one by hand: z = y², so the slope at y = 7 is 14. And y = w · x + b, so x gets 14 · w = 28 and w gets
-# 14 · x = 42. `b` gets None: not zero, but *nobody asked*.
+# 14 · x = 42. `b` is not in the picture, and gets None: not zero, but *nobody asked*.
 #
 # **Rule:** gradients arrive in the `.grad` of leaves that ask for one, and that the way back reaches. All others have
 # None, and None is the first thing to look for.
