@@ -23,7 +23,7 @@ def broadcasting(*shapes: Sequence[int], names: Sequence[str] = ()) -> Picture:
 
     Hatched boxes are read again instead of being there. Of shapes with at most two axes of at most eight the tensors
     themselves are drawn too. names: of the shapes, "first", "second", … by default.
-    Raises LabkitError for what is no shape.
+    Raises LabkitError for what is no shape, and for two equal names.
     """
     plan = align(*shapes)
     if not 1 <= len(plan.shapes) <= _MOST_SHAPES or len(plan.axes) > _MOST_AXES:
@@ -32,6 +32,8 @@ def broadcasting(*shapes: Sequence[int], names: Sequence[str] = ()) -> Picture:
             f"give 1 to {_MOST_SHAPES} shapes of at most {_MOST_AXES} axes. `labkit.tensors.align` takes any."
         )
     names = [*names, *("first", "second", "third", "fourth")[len(names) :]]
+    if len({"axis", "result", *names}) < 2 + len(names):
+        raise LabkitError(f"Each shape needs a name of its own, and not 'axis' or 'result'; given: {', '.join(names)}.")
     with course_style():
         panel = sheet(_WIDTH)
         right = _table(panel, plan, names)

@@ -36,7 +36,7 @@ class _View:
 
     def top(self, row: int, edge: float) -> float:
         """Return how far below the first row this one begins; the matrices of a stack stand a little apart."""
-        matrices = row // self.tensor.shape[-2] if self.tensor.dim() > 2 else 0
+        matrices = row // max(1, self.tensor.shape[-2]) if self.tensor.dim() > 2 else 0
         return row * edge + 0.15 * matrices
 
     def height(self, edge: float) -> float:

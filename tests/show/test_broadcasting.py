@@ -61,3 +61,9 @@ def test_what_cannot_be_drawn_is_a_sentence():
         broadcasting()
     with pytest.raises(LabkitError, match="has a comma"):
         broadcasting((2,), 3)
+
+
+@pytest.mark.parametrize("names", [("a", "a"), ("axis",), ("a", "result"), ("second",)])
+def test_names_that_would_hide_a_column_of_the_data_are_refused(names):
+    with pytest.raises(LabkitError, match="Each shape needs a name of its own"):
+        broadcasting((3, 1), (4,), names=names)

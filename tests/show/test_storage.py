@@ -71,7 +71,13 @@ def test_words_stay_on_the_paper(shape):
 
 
 @pytest.mark.parametrize(
-    "tensor", [torch.tensor(3.5), torch.empty(0), torch.empty(2, 3, device="meta"), torch.tensor([1 + 2j])]
+    "tensor",
+    [
+        torch.tensor(3.5),
+        *(torch.empty(shape) for shape in ((0,), (3, 0, 2), (0, 3, 2), (3, 2, 0), (1, 1, 2, 1, 2, 1, 2))),
+        torch.empty(2, 3, device="meta"),
+        torch.tensor([1 + 2j]),
+    ],
 )
 def test_unusual_tensors_are_drawn_too(tensor):
     assert storage_strip(tensor).png().startswith(b"\x89PNG")
