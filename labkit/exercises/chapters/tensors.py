@@ -1,6 +1,8 @@
 """Chapter 01: what the learner is asked about tensors."""
 
-from labkit.exercises.chapters import tensors_broadcasting, tensors_making, tensors_shape
+from labkit.exercises.chapters import tensors_broadcasting as broadcasting
+from labkit.exercises.chapters import tensors_making as making
+from labkit.exercises.chapters import tensors_shape as shape
 from labkit.exercises.exercise import Chapter, Prediction
 
 PREDICTIONS = [
@@ -61,8 +63,17 @@ PREDICTIONS = [
     ),
 ]
 
-CHAPTER = Chapter(
-    "01_tensors",
-    [*tensors_making.EXERCISES, *tensors_shape.EXERCISES, *tensors_broadcasting.EXERCISES],
-    PREDICTIONS,
-)
+#: In the order of the notebook.
+EXERCISES = [
+    making.CLASS_LABELS,
+    shape.CHANNELS_FIRST,
+    shape.FLATTEN,
+    broadcasting.SQUARED_ERROR,
+    broadcasting.DISTANCES,
+    broadcasting.SCORE_OF_LABEL,
+    making.CHANNEL_MEANS,
+    shape.CLIP,
+    making.TO_TENSOR,
+]
+
+CHAPTER = Chapter("01_tensors", EXERCISES, PREDICTIONS)

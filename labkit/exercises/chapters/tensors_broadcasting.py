@@ -180,5 +180,3 @@ DISTANCES = Exercise(
         ),
     ),
 )
-
-EXERCISES = [SQUARED_ERROR, SCORE_OF_LABEL, DISTANCES]

@@ -150,5 +150,3 @@ TO_TENSOR = Exercise(
         ),
     ),
 )
-
-EXERCISES = [CLASS_LABELS, CHANNEL_MEANS, TO_TENSOR]

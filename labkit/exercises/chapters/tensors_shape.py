@@ -127,5 +127,3 @@ CLIP = Exercise(
         ),
     ),
 )
-
-EXERCISES = [CHANNELS_FIRST, FLATTEN, CLIP]
