@@ -1,7 +1,9 @@
 """Pictures for training: where they come from, how they are split, and how they reach the model in batches."""
 
 from labkit.data.collate import Padded, missing_samples, pad, skip_missing
+from labkit.data.grouping import class_balance, split_by_group
 from labkit.data.images import ImageSet
+from labkit.data.leakage import duplicates
 from labkit.data.loading import Loader, loader
 from labkit.data.pictures import DataWarning, folder
 from labkit.data.profiling import Profile, profile
@@ -22,7 +24,9 @@ __all__ = [
     "Splits",
     "balanced",
     "cifar10",
+    "class_balance",
     "digits",
+    "duplicates",
     "fashion_mnist",
     "folder",
     "load",
@@ -34,6 +38,7 @@ __all__ = [
     "sampled_shares",
     "shapes",
     "skip_missing",
+    "split_by_group",
     "stream",
     "subset",
     "weighted",
