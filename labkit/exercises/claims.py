@@ -107,7 +107,10 @@ class Claim:
         Raises LabkitError when the claim has no demonstration, or when the demonstration itself fails.
         """
         if self.measure is None:
-            why = self.unmeasured or "No chapter teaches it yet."
+            undecided = (
+                "No run on this computer can decide it." if self.choice is None else "No chapter teaches it yet."
+            )
+            why = self.unmeasured or undecided
             raise LabkitError(f"{self.id} has no demonstration. {why}")
         try:
             with undisturbed():  # what is about a warning catches it itself; others shall not frighten the learner

@@ -190,3 +190,5 @@ def test_a_claim_without_a_demonstration_says_why():
         a_claim(measure=None).demonstrate()
     with pytest.raises(LabkitError, match="C999 has no demonstration. It is advice."):
         a_claim(measure=None, unmeasured="It is advice.").demonstrate()
+    with pytest.raises(LabkitError, match="No run on this computer can decide it"):
+        a_claim("unverifiable-here", measure=None).demonstrate()
