@@ -288,9 +288,9 @@ for call, action in asked.items():
     )
 display(Table(rows))
 
-picture = torch.arange(12).view(2, 2, 3)  # height, width, colour: red is 0, 3, 6, 9
-print("permute(2, 0, 1), red:", picture.permute(2, 0, 1)[0].tolist())
-print("reshape(3, 2, 2), red:", picture.reshape(3, 2, 2)[0].tolist())
+planes = torch.arange(12).view(3, 2, 2)  # colours, height, width: red is 0, 1, 2, 3
+print("permute(1, 2, 0), red:", planes.permute(1, 2, 0)[..., 0].tolist())
+print("reshape(2, 2, 3), red:", planes.reshape(2, 2, 3)[..., 0].tolist())
 print("squeeze() of (1, 1, 5):", tuple(torch.zeros(1, 1, 5).squeeze().shape), "- the batch of one is gone")
 print("transpose(0, 2) of (2, 3, 4):", tuple(torch.zeros(2, 3, 4).transpose(0, 2).shape))
 row = torch.zeros(1000, 1000)[0]

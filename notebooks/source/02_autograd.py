@@ -139,9 +139,8 @@ display(Table(control.set(step=14).data, "All steps, forward and back."))
 control.set(step=13)
 control
 
+
 # %% claims=["C073", "C074", "C079", "C094", "C095", "C096"]
-
-
 def error_of(action):
     """Run something that should fail and return its error as one line."""
     try:
@@ -410,9 +409,8 @@ lab.silent_edit.reveal(guess, weight.grad.item())
 # - *None, not moved* in one part: the way to it is cut. *None, not moved* everywhere: cleared too late.
 # - *A gradient, not moved*: the optimizer does not know this parameter. Nor does it clear it, so the gradient grows.
 
+
 # %% tags=["nbval-ignore-output"] claims=["C072", "C080"]
-
-
 def seen(layer, start):
     """Say in a few words what became of the weights of a layer."""
     gradient = "None" if layer.weight.grad is None else f"{layer.weight.grad.norm():.2g}"
@@ -434,9 +432,8 @@ Table(rows)
 # than the chain rule, or for a gradient that is *meant* to differ. You are then responsible for the slope, so check
 # it against differences of the function itself, in float64. In float32 rounding drowns the difference.
 
+
 # %% claims=["C105"]
-
-
 class Cube(torch.autograd.Function):
     """x³, with the derivative written by hand."""
 
@@ -530,9 +527,8 @@ print("one gradient a sample:", tuple(each["0.weight"].shape), "| their mean is 
 # `labkit.autograd.scratch` is the same for arrays: each slope becomes a rule (for a matrix product,
 # `upstream @ other.T`). In the cell after that, it trains a network on the digits, without torch.
 
+
 # %%
-
-
 class Number:
     """A number that remembers how it was made."""
 
