@@ -47,6 +47,8 @@ class Tensor:
         )
 
     def __pow__(self, exponent: float) -> "Tensor":
+        if isinstance(exponent, Tensor):
+            raise LabkitError("The exponent must be a number. For a ** b with two tensors write (b * a.log()).exp().")
         slope = exponent * self.data ** (exponent - 1)
         return _made(self.data**exponent, (self,), lambda upstream: (upstream * slope,))
 
@@ -93,6 +95,8 @@ class Tensor:
             raise LabkitError(
                 f"backward starts at one number, and this has shape {self.data.shape}. Sum or average it."
             )
+        if not self.requires_grad:
+            raise LabkitError("Nothing that this number was made from asks for a gradient: `requires_grad=True`.")
         gradients = {self: np.ones_like(self.data)}
         for tensor in reversed(_parents_first(self)):
             upstream = gradients.pop(tensor)
@@ -119,6 +123,9 @@ class Tensor:
 
     def __rsub__(self, other: Number) -> "Tensor":
         return _as_tensor(other) - self
+
+    def __rmatmul__(self, other: Number) -> "Tensor":
+        return _as_tensor(other) @ self
 
     def __truediv__(self, other: Number) -> "Tensor":
         return self * _as_tensor(other) ** -1

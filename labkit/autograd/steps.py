@@ -8,12 +8,22 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import RLock
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from labkit.autograd.trace import Names, Node, functions_behind, is_leaf, saved_tensors, trace
+from labkit.autograd.trace import (
+    CHECKPOINTED,
+    Names,
+    Node,
+    cannot_go_back,
+    functions_behind,
+    is_leaf,
+    saved_tensors,
+    trace,
+)
 from labkit.errors import LabkitError
 from labkit.randomness import frozen_randomness
 
@@ -45,11 +55,15 @@ ELEMENT_WISE = {
 }
 
 
+_WALKING = RLock()  # one walk at a time: hooks do not know whose backward pass calls them
+
+
 @dataclass(frozen=True)
 class Step:
     """What happens at one node.
 
-    direction: "forward" or "backward". Forward, `value` is the result, None where torch kept it nowhere. Backward,
+    direction: "forward" or "backward". Forward, `value` is the result (of several the first), None where torch kept it
+    nowhere. Backward,
     `upstream` is what arrives for each result, `local` the slope by each input (element-wise operations only),
     `handed_on` what goes on to each input. At a leaf, `accumulated` is its gradient after this backward pass, with what
     was in `.grad` before.
@@ -74,8 +88,9 @@ class Watch(TorchFunctionMode):
     def __torch_function__(self, function: Any, types: Any, arguments: tuple = (), options: dict | None = None) -> Any:
         """Call the function as usual and keep its result."""
         result = function(*arguments, **(options or {}))
-        if isinstance(result, torch.Tensor) and result.grad_fn is not None:
-            self.results.append(result)
+        for one in result if isinstance(result, (tuple, list)) else [result]:
+            if isinstance(one, torch.Tensor) and one.grad_fn is not None:
+                self.results.append(one)
         return result
 
 
@@ -90,29 +105,41 @@ def steps(loss: torch.Tensor, names: Names = None, watched: Watch | None = None)
     """Return every step of the forward pass that made `loss`, then every step of the backward pass from it.
 
     loss: one number. names: see `trace`. watched: what `watch()` gave when the loss was computed. Model, gradients,
-    random numbers and the graph are as before. Raises LabkitError for more than one number, for a graph that
-    `backward` has freed, and for one of more than 2,000 nodes, with a summary of it.
+    random numbers and the graph are as before. Hooks of your own run, as in any backward pass, except those that wait
+    for a new `.grad`. Raises LabkitError for more than one number, for a graph that `backward` has freed or cannot go
+    through, for a checkpointed one, and for one of more than 2,000 nodes, with a summary of it.
     """
     graph = trace(loss, names)
     if loss.numel() != 1:
         raise LabkitError(f"backward starts at one number, and this has shape {tuple(loss.shape)}. Sum it up.")
+    if loss.is_complex():
+        raise LabkitError("backward starts at a real number, and this one is complex. Take its `.real` or `.abs()`.")
     if not graph.nodes:
         raise LabkitError(f"This graph is too large to walk through: {graph.summary}")
+    if any(node.operation == "CheckpointFunction" or CHECKPOINTED in node.saved.values() for node in graph.nodes):
+        raise LabkitError(
+            "A part of this graph is checkpointed: a walk would compute it anew and so change the model, its batch "
+            "statistics for one. Compute the loss without checkpoint to walk through it."
+        )
+    if watched is not None and not isinstance(watched, Watch):
+        raise LabkitError("`watched` is what `with watch() as watched:` gave when the loss was computed.")
     functions = functions_behind(loss)
     values = _values(loss, functions, watched)
     forward = [Step("forward", node, values.get(functions[node.number])) for node in graph.nodes]
-    return forward + _backward(loss, graph.nodes, functions)
+    with _WALKING:
+        return forward + _backward(loss, graph.nodes, functions)
 
 
 def _values(loss: torch.Tensor, functions: list[Any], watched: Watch | None) -> dict[Any, torch.Tensor]:
     """Return the result of each node, where it can be had: a leaf, the loss, a saved tensor, a watched result."""
-    found = {one.grad_fn: one.detach() for one in (watched.results if watched else [])}
+    results = [one for one in (watched.results if watched else []) if one.output_nr == 0]
+    found = {one.grad_fn: one.detach() for one in results}
     for function in functions:
         if is_leaf(function):
             found[function] = function.variable.detach()
             continue
         for _, kept in saved_tensors(function):
-            if isinstance(kept, torch.Tensor) and kept.grad_fn is not None:
+            if isinstance(kept, torch.Tensor) and kept.grad_fn is not None and kept.output_nr == 0:
                 found.setdefault(kept.grad_fn, kept.detach())
     found[functions[-1]] = loss.detach()
     return found
@@ -122,6 +149,9 @@ def _backward(loss: torch.Tensor, nodes: tuple[Node, ...], functions: list[Any])
     slopes = [_slopes(node, functions[node.number]) for node in nodes]
     passed: list[tuple[Node, tuple, tuple]] = []  # in the order in which torch went
     leaves = {node.number: functions[node.number].variable for node in nodes if node.leaf}
+    leaves = {number: leaf for number, leaf in leaves.items() if leaf.requires_grad}  # it may be frozen since
+    if not leaves:
+        raise LabkitError("No leaf behind this loss asks for a gradient, so there is nothing to walk to.")
     hooks = [
         functions[node.number].register_hook(
             lambda handed_on, upstream, node=node: passed.append((node, _plain(upstream), _plain(handed_on)))
@@ -135,7 +165,7 @@ def _backward(loss: torch.Tensor, nodes: tuple[Node, ...], functions: list[Any])
     except RuntimeError as error:
         if "backward through the graph a second time" in str(error):
             raise LabkitError("backward() has freed this graph. Compute the loss again and walk before it.") from None
-        raise
+        raise cannot_go_back(error) from error
     finally:
         for hook in hooks:
             hook.remove()

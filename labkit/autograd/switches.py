@@ -49,7 +49,7 @@ def run(**switches: bool) -> Outcome:
     rows: list[dict[str, Any]] = []
     namespace = {"torch": torch, "note": lambda *values: rows.append(_row(len(rows) + 1, *values))}
     error, error_line = "", None
-    with frozen_randomness(), torch.enable_grad():
+    with frozen_randomness(), torch.inference_mode(False), torch.enable_grad(), torch.device("cpu"):
         try:
             exec(compile("\n".join([*lines, "    note(loss, weight, readout)"]), FILE, "exec"), namespace)
         except RuntimeError as raised:

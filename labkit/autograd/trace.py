@@ -21,6 +21,9 @@ LARGEST = 2_000
 
 Names = nn.Module | Mapping[str, torch.Tensor] | None
 
+#: What is written for a saved tensor that a checkpoint threw away.
+CHECKPOINTED = "computed anew by a checkpoint"
+
 
 @dataclass(frozen=True)
 class Node:
@@ -61,7 +64,7 @@ class Graph:
         most = ", ".join(f"{count} {name}" for name, count in Counter(self.operations).most_common(6))
         most += ", …" if len(self.operations) > 6 else ""
         if self.nodes:
-            return f"{len(self.nodes)} nodes: {most}."
+            return f"{len(self.nodes)} node{'s' if len(self.nodes) > 1 else ''}: {most}."
         return f"more than {LARGEST:,} nodes; nearest to the loss are {most}."
 
     def table(self) -> Table:
@@ -83,13 +86,16 @@ class Graph:
 def trace(loss: torch.Tensor, names: Names = None) -> Graph:
     """Return the graph behind a tensor. names: a module, or tensors by name, whose names the leaves then get.
 
-    Raises LabkitError when nothing was recorded for this tensor.
+    Nothing is computed, so what a hook packed away (a checkpoint, say) stays packed. Raises LabkitError when nothing
+    was recorded for this tensor, for names that are neither, and for nested tensors, which have no one shape.
     """
     functions = functions_behind(loss)
     operations = dict(Counter(_operation(function) for function in functions).most_common())
     if len(functions) > LARGEST:
         return Graph((), operations)
     known = _known(names)
+    if any(result.is_nested_tensor for function in functions for result in function._input_metadata):
+        raise LabkitError("This graph holds nested tensors, which have no one shape. Pad them to one tensor before.")
     number = {function: place for place, function in enumerate(functions)}
     return Graph(tuple(_node(function, number, known) for function in functions), operations)
 
@@ -118,6 +124,12 @@ def is_leaf(function: Any) -> bool:
     return hasattr(function, "variable")
 
 
+def cannot_go_back(error: RuntimeError) -> LabkitError:
+    """Return torch's reason why a backward pass failed as one sentence."""
+    reason = str(error).splitlines()[0].split(". ")[0].rstrip(".")
+    return LabkitError(f"torch cannot go back through this graph: {reason}.")
+
+
 def _start(loss: torch.Tensor) -> Any:
     if not isinstance(loss, torch.Tensor):
         raise LabkitError(f"A graph belongs to a tensor, and this is a {type(loss).__name__}.")
@@ -137,21 +149,37 @@ def _operation(function: Any) -> str:
 
 
 def _known(names: Names) -> dict[tuple, str]:
-    """Return the names of tensors by where their memory is; a module gives those of its parameters and buffers."""
-    if names is None:
-        return {}
-    named = [*names.named_parameters(), *names.named_buffers()] if isinstance(names, nn.Module) else names.items()
-    return {_memory(tensor): name for name, tensor in reversed(list(named))}
+    """Return the names of tensors by identity and by memory; a module gives those of its parameters and buffers."""
+    if isinstance(names, nn.Module):
+        named = [*names.named_parameters(), *names.named_buffers()]
+    elif isinstance(names, Mapping) and all(isinstance(one, torch.Tensor) for one in names.values()):
+        named = list(names.items())
+    elif names is None:
+        named = []
+    else:
+        raise LabkitError('Names come from a module, or from tensors by name, such as {"weight": weight}.')
+    named.reverse()  # of two names for one tensor the first one stays
+    return {_memory(tensor): name for name, tensor in named} | {_identity(tensor): name for name, tensor in named}
+
+
+def _identity(tensor: torch.Tensor) -> tuple:
+    return ("is", id(tensor))
 
 
 def _memory(tensor: torch.Tensor) -> tuple:
-    return tensor.data_ptr(), tensor.numel()  # not the shape: a layer saves its weight transposed
+    """Return where the values of a tensor are. Sparse, empty and meta tensors have no such place: only identity."""
+    try:
+        place = tensor.data_ptr()
+    except (RuntimeError, ValueError):  # sparse, inside torch.func, or a lazy parameter
+        place = 0
+    return (place, tensor.numel()) if place else _identity(tensor)  # not the shape: a layer saves a transposed weight
 
 
 def _node(function: Any, number: Mapping[Any, int], known: Mapping[tuple, str]) -> Node:
     results = tuple(_described(one) for one in function._input_metadata)
     if is_leaf(function):
-        name = known.get(_memory(function.variable)) or f"leaf {number[function]}"
+        leaf = function.variable
+        name = known.get(_identity(leaf)) or known.get(_memory(leaf)) or f"leaf {number[function]}"
         return Node(number[function], "leaf", results, {}, (), leaf=name)
     parents = tuple(None if parent is None else number[parent] for parent, _ in function.next_functions)
     saved = dict(saved_tensors(function))
@@ -166,9 +194,12 @@ def _node(function: Any, number: Mapping[Any, int], known: Mapping[tuple, str]) 
 
 
 def saved_tensors(function: Any) -> Iterator[tuple[str, torch.Tensor | str]]:
-    """Give what a node keeps for the backward pass, by name; a sentence instead where it is there no more."""
+    """Give what a node keeps for the backward pass, by name; a sentence instead where it cannot be had."""
     if hasattr(function, "saved_tensors"):  # a torch.autograd.Function written in Python
         try:
+            if packed := _packed(function._raw_saved_tensors):
+                yield "saved", packed
+                return
             yield from ((f"saved {place}", kept) for place, kept in enumerate(function.saved_tensors))
         except RuntimeError as error:
             yield "saved", _why_gone(error)
@@ -177,12 +208,21 @@ def saved_tensors(function: Any) -> Iterator[tuple[str, torch.Tensor | str]]:
         if attribute.startswith("_saved_"):
             name = attribute.removeprefix("_saved_")
             try:
-                kept = getattr(function, attribute)
+                kept = _packed(getattr(function, f"_raw{attribute}", None)) or getattr(function, attribute)
             except RuntimeError as error:
                 yield name, _why_gone(error)
                 continue
-            if isinstance(kept, torch.Tensor):
+            if isinstance(kept, torch.Tensor) or (isinstance(kept, str) and hasattr(function, f"_raw{attribute}")):
                 yield name, kept
+
+
+def _packed(saved: Any) -> str:
+    """Say who packed a saved tensor (or several) away, if a hook did; to unpack it would run code that is not ours."""
+    first = saved[0] if isinstance(saved, tuple) and saved else saved
+    hook = getattr(first, "unpack_hook", None)
+    if hook is None:
+        return ""
+    return CHECKPOINTED if getattr(hook, "__module__", "") == "torch.utils.checkpoint" else "packed by a hook"
 
 
 def _why_gone(error: RuntimeError) -> str:

@@ -1,5 +1,6 @@
 """The graph of a loss as a picture, and a walk through it: forward with values, backward with gradients."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,18 +37,26 @@ def graph_steps(walk: Sequence[Step], position: int) -> Picture:
 
     walk: what `labkit.autograd.steps` returned.
     """
-    if not 1 <= position <= len(walk):
-        raise LabkitError(f"This walk has the steps 1 to {len(walk)}; there is no step {position}.")
+    _need_walk(walk)
+    if not isinstance(position, int) or not 1 <= position <= len(walk):
+        raise LabkitError(f"This walk has the steps 1 to {len(walk)}; there is no step {position!r}.")
     nodes = tuple(step.node for step in walk if step.direction == "forward")
     so_far = walk[:position]
     rows = [_row(number, step) for number, step in enumerate(so_far, start=1)]
-    return _picture(Graph(nodes, {}), so_far, rows, f"Step {position} of {len(walk)}. {in_words(so_far[-1])}")
+    operations = dict(Counter(node.operation for node in nodes).most_common())
+    return _picture(Graph(nodes, operations), so_far, rows, f"Step {position} of {len(walk)}. {in_words(so_far[-1])}")
+
+
+def _need_walk(walk: Sequence[Step]) -> None:
+    if not isinstance(walk, Sequence) or not walk or not isinstance(walk[0], Step):
+        raise LabkitError("A walk is the list that `labkit.autograd.steps(loss)` returns.")
 
 
 class GraphControl(Control):
     """A walk through a graph with a slider, buttons for one step back and forward, and one that plays."""
 
     def __init__(self, walk: Sequence[Step]) -> None:
+        _need_walk(walk)
         super().__init__(lambda step: graph_steps(walk, step), step=range(1, len(walk) + 1))
         slider = self._sliders["step"]
         self.back = ipywidgets.Button(description="back", icon="step-backward", layout={"width": "6em"})
@@ -87,9 +96,11 @@ def in_words(step: Step) -> str:
 
 def number(tensor: torch.Tensor) -> str:
     """Return one number as it is, and of a larger tensor its shape and length."""
+    if tensor.is_meta:
+        return f"{tuple(tensor.shape)} without values"
     if tensor.numel() == 1:
         return f"{tensor.item():.3g}"
-    return f"{tuple(tensor.shape)} of length {tensor.double().norm().item():.3g}"
+    return f"{tuple(tensor.shape)} of length {_length(tensor):.3g}"
 
 
 def _row(place: int, step: Step) -> dict[str, Any]:
@@ -218,6 +229,10 @@ _BACKING = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
 
 
 def _short(tensor: torch.Tensor) -> str:
-    if tensor.numel() == 1:
-        return f"{tensor.item():.3g}"
-    return f"length {tensor.double().norm().item():.2g}"
+    if tensor.is_meta:
+        return "?"
+    return f"{tensor.item():.3g}" if tensor.numel() == 1 else f"length {_length(tensor):.2g}"
+
+
+def _length(tensor: torch.Tensor) -> float:
+    return tensor.abs().double().norm().item()  # a complex number counts with its length

@@ -173,3 +173,65 @@ def test_a_gradient_check_finds_a_wrong_backward_and_passes_a_right_one():
     assert all(row["largest difference"] < 1e-7 for row in right.rows)
     (wrong,) = recipes.gradient_check(WrongSquare.apply, point).rows
     assert wrong["largest difference"] == pytest.approx(point.abs().max().item(), rel=1e-5)
+
+
+def test_gradients_for_unknown_names_or_of_another_shape_are_refused_and_nothing_is_written(model):
+    model[0].weight.grad = torch.ones(4, 3).double()
+    with pytest.raises(LabkitError, match="no parameter 'head' for this gradient"):
+        recipes.assign(model, {"head": torch.ones(2)})
+    with pytest.raises(LabkitError, match=r"\(2,\) is not \(4, 3\)"):
+        recipes.assign(model, {"0.weight": torch.ones(2)})
+    assert model[0].weight.grad.sum() == 12
+
+
+def test_the_second_derivatives_of_a_linear_loss_are_zero(batch):
+    line = nn.Linear(3, 1).double()
+    vector = {"weight": torch.ones(1, 3), "bias": torch.ones(1)}
+    product = recipes.hessian_vector_product(line(batch[0]).sum(), line, vector)
+    assert product["weight"].tolist() == [[0, 0, 0]] and product["bias"].tolist() == [0]
+    with pytest.raises(LabkitError, match="no part for 'bias'"):
+        recipes.hessian_vector_product(line(batch[0]).sum(), line, {"weight": torch.ones(1, 3)})
+    with pytest.raises(LabkitError, match=r"\(\) is not \(1, 3\)"):
+        recipes.hessian_vector_product(line(batch[0]).sum(), line, {"weight": torch.tensor(1.0), "bias": torch.ones(1)})
+
+
+def test_gradients_of_each_sample_go_through_the_reversal_layer(batch):
+    inputs, targets = batch
+    line = nn.Linear(3, 2).double()
+    plain = recipes.per_sample_gradients(line, F.cross_entropy, inputs, targets)
+    turned = recipes.per_sample_gradients(
+        nn.Sequential(line, recipes.ReverseGradient(2.0)), F.cross_entropy, inputs, targets
+    )
+    torch.testing.assert_close(turned["0.weight"], -2 * plain["weight"])
+
+
+def test_recipes_work_under_no_grad_and_for_any_layout():
+    values = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    with torch.no_grad():
+        product = recipes.vector_jacobian_product(torch.square, values, torch.ones(2, 3))
+        assert product.tolist() == [[2, 4, 6], [8, 10, 12]]
+        assert recipes.gradient_penalty(lambda points: points**2, torch.tensor([1.0, 3.0])) == (2**2 + 6**2) / 2
+        (row,) = recipes.gradient_check(torch.square, values.t()).rows
+    assert row["largest gradient"] == 12 and row["largest difference"] < 1e-6
+
+
+def test_what_a_recipe_cannot_do_is_a_sentence(model, batch):
+    inputs, targets = batch
+    loss = F.cross_entropy(model(inputs), targets)
+    normed = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)).double()
+    for match, misuse in {
+        "cannot go back .* scalar": lambda: recipes.gradients(model(inputs), model),
+        "does not require grad": lambda: recipes.gradients(loss.detach(), model),
+        "this is a float": lambda: recipes.gradients(loss.item(), model),
+        "1 losses and 2 weights": lambda: recipes.weighted([loss], [1.0, 2.0], model),
+        "there must be gradients": lambda: recipes.clipped({}, 1.0),
+        "True and False": lambda: recipes.masked({"bias": torch.ones(2)}, {"bias": torch.ones(2)}),
+        "must return a tensor": lambda: recipes.vector_jacobian_product(lambda _: 1.0, inputs, inputs),
+        "these are torch.int64": lambda: recipes.gradient_penalty(torch.square, targets),
+        "6 samples and 5 targets": lambda: recipes.per_sample_gradients(model, F.cross_entropy, inputs, targets[:5]),
+        "mixes the samples": lambda: recipes.per_sample_gradients(normed, F.cross_entropy, inputs, targets),
+        "must return one number": lambda: recipes.per_sample_gradients(model, lambda out, _: out[0], inputs, targets),
+        "nothing to check": lambda: recipes.gradient_check(torch.exp, inputs[:0]),
+    }.items():
+        with pytest.raises(LabkitError, match=match):
+            misuse()

@@ -158,3 +158,16 @@ def code_lines(source):
 
 def test_the_engine_is_short_enough_to_type():
     assert code_lines(Path(scratch.__file__).read_text(encoding="utf-8")) <= 130
+
+
+def test_an_array_may_stand_at_the_left_of_a_matrix_product():
+    weight = Tensor(np.ones((3, 1)), requires_grad=True)
+    (np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]) @ weight).sum().backward()
+    assert weight.grad.tolist() == [[5], [7], [9]]
+
+
+def test_a_backward_that_reaches_nobody_and_a_tensor_as_exponent_are_a_sentence():
+    with pytest.raises(LabkitError, match="asks for a gradient: `requires_grad=True`"):
+        (Tensor(2.0) * 3).backward()
+    with pytest.raises(LabkitError, match="The exponent must be a number"):
+        Tensor(2.0) ** Tensor(3.0)

@@ -1,12 +1,14 @@
 import copy
 import random
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
 from learners_models import MODELS
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from labkit.autograd.steps import steps, watch
 from labkit.errors import LabkitError
@@ -174,3 +176,57 @@ def test_dropout_and_batch_norm_are_walked_as_they_ran():
     loss.backward()
     torch.testing.assert_close(leaf_gradients(walk)["0.weight"], model[0].weight.grad)
     assert model[1].running_mean.equal(running)
+
+
+def test_what_torch_cannot_go_back_through_is_a_sentence_with_its_reason():
+    weight = torch.ones(3, requires_grad=True)
+    changed = weight.exp()
+    changed += 1
+    with pytest.raises(LabkitError, match=r"^torch cannot go back .* modified by an inplace operation.*0 instead\.$"):
+        steps(changed.sum())
+    with pytest.raises(LabkitError, match="this one is complex"):
+        steps((weight * 1j).sum())
+    loss = (weight * 2).sum()
+    weight.requires_grad_(False)
+    with pytest.raises(LabkitError, match="No leaf behind this loss asks for a gradient"):
+        steps(loss)
+    with pytest.raises(LabkitError, match="`watched` is what"):
+        steps(torch.tensor(1.0, requires_grad=True), None, [])
+
+
+def test_a_leaf_that_was_frozen_after_the_forward_pass_gets_nothing_as_in_backward():
+    frozen, other = (torch.full((2,), value, requires_grad=True) for value in (3.0, 5.0))
+    loss = (frozen * other).sum()
+    frozen.requires_grad_(False)
+    walk = leaf_gradients(steps(loss, {"frozen": frozen, "other": other}))
+    loss.backward()
+    assert frozen.grad is None and list(walk) == ["other"]
+    assert walk["other"].tolist() == other.grad.tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_checkpointed_graph_is_not_computed_anew(reentrant):
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    inputs = torch.randn(4, 3, requires_grad=True)
+    loss = checkpoint(model, inputs, use_reentrant=reentrant).sum()
+    assert model[1].num_batches_tracked == 1
+    with pytest.raises(LabkitError, match="checkpointed"):
+        steps(loss, model)
+    assert model[1].num_batches_tracked == 1
+
+
+def test_of_several_results_the_first_is_shown():
+    weight = torch.tensor([2.0, 3.0, 5.0], requires_grad=True)
+    with watch() as watched:
+        first, second, _ = weight.unbind()
+        loss = first * second
+    for walk in (steps(loss), steps(loss, None, watched)):
+        assert [step.value.item() for step in walk if step.direction == "forward" and not step.node.leaf] == [2, 6]
+
+
+def test_walks_through_one_graph_at_the_same_time_do_not_mix():
+    weight = torch.tensor([2.0, 3.0], requires_grad=True)
+    loss = weight.exp().tanh().square().sum()
+    expected = len(steps(loss))
+    with ThreadPoolExecutor(4) as pool:
+        assert [len(walk) for walk in pool.map(lambda _: steps(loss), range(16))] == [expected] * 16

@@ -1,4 +1,5 @@
 import pytest
+import torch
 
 from labkit.autograd.switches import SWITCHES, UPDATES, by_hand, run
 from labkit.errors import ConfigError
@@ -77,3 +78,10 @@ def test_an_unknown_switch_and_two_cuts_at_once_are_sentences():
         run(detach=True)
     with pytest.raises(ConfigError, match="Choose one of"):
         run(detach_hidden=True, no_grad_hidden=True)
+
+
+@pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad, lambda: torch.device("meta")])
+def test_the_program_runs_the_same_inside_other_modes(mode):
+    expected = run()
+    with mode():
+        assert run() == expected

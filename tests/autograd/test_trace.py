@@ -3,6 +3,7 @@ import torch
 from learners_models import MODELS, partly_frozen
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from labkit.autograd.trace import trace
 from labkit.errors import LabkitError
@@ -86,3 +87,54 @@ def test_of_a_large_graph_the_operations_nearest_to_the_loss_are_counted_and_fre
     assert graph.summary.startswith("more than 2,000 nodes; nearest to the loss are 1001 Add, 1000 Mul")
     del result
     assert graph.table().caption == graph.summary
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: torch.ones(3, device="meta"), lambda: torch.ones(0, 3), lambda: torch.eye(3).to_sparse()],
+    ids=["meta", "empty", "sparse"],
+)
+def test_leaves_without_memory_of_their_own_keep_their_names(make):
+    one, other = make().requires_grad_(), make().requires_grad_()
+    graph = trace((one + other).sum(), {"one": one, "other": other})
+    assert [leaf.leaf for leaf in graph.leaves] == ["one", "other"]
+
+
+def test_two_leaves_on_the_same_memory_keep_their_names():
+    one = torch.ones(2, requires_grad=True)
+    other = one.detach().requires_grad_()
+    assert [leaf.leaf for leaf in trace((one * other).sum(), {"one": one, "other": other}).leaves] == ["one", "other"]
+
+
+def test_what_a_hook_packed_away_stays_packed():
+    weight, unpacked = torch.ones(2, requires_grad=True), []
+    with torch.autograd.graph.saved_tensors_hooks(lambda kept: kept, unpacked.append):
+        loss = (weight * weight).sum()
+    assert set(trace(loss).nodes[1].saved.values()) == {"packed by a hook"} and not unpacked
+    normed = nn.BatchNorm1d(2)
+    loss = checkpoint(normed, torch.randn(3, 2), use_reentrant=False).sum()
+    kept = {what for node in trace(loss, normed).nodes for what in node.saved.values()}
+    assert kept == {"computed anew by a checkpoint"} and normed.num_batches_tracked == 1
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_names_and_tensors_that_cannot_be_used_are_a_sentence():
+    weight = torch.ones(2, requires_grad=True)
+    for names in (["weight"], weight, {"weight": 3}):
+        with pytest.raises(LabkitError, match="Names come from a module, or from tensors by name"):
+            trace(weight.sum(), names)
+    assert trace(weight.sum(), nn.LazyLinear(2)).summary == "2 nodes: 1 leaf, 1 Sum."
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], requires_grad=True)
+    with pytest.raises(LabkitError, match="nested tensors"):
+        trace(torch.nested.to_padded_tensor(nested * 2, 0.0).sum())
+
+
+def test_inside_torch_func_the_graph_is_there_too():
+    seen = []
+
+    def cube(values):
+        seen.append(trace((values**3).sum()).summary)
+        return (values**3).sum()
+
+    torch.func.grad(cube)(torch.ones(3))
+    assert seen == ["3 nodes: 1 leaf, 1 Pow, 1 Sum."]

@@ -5,7 +5,7 @@ from torch.nn import functional as F
 
 from labkit.autograd import steps, watch
 from labkit.errors import LabkitError
-from labkit.show.graph import GraphControl, graph, graph_control, graph_steps, in_words
+from labkit.show.graph import GraphControl, graph, graph_control, graph_steps, in_words, number
 
 
 @pytest.fixture
@@ -86,3 +86,22 @@ def test_what_cannot_be_drawn_is_a_sentence(neuron):
         graph(sum(weight * k for k in range(20)))
     with pytest.raises(LabkitError, match="the steps 1 to 12; there is no step 0"):
         graph_steps(steps(*neuron), 0)
+
+
+def test_numbers_without_values_and_complex_ones_are_said_too():
+    assert number(torch.tensor([3 + 4j, 0])) == "(2,) of length 5"
+    weight = torch.ones(3, device="meta", requires_grad=True)
+    control = graph_control((weight * weight).sum())
+    assert control.set(step=1).summary == "Step 1 of 6. Forward: leaf 0 is (3,) without values."
+
+
+def test_what_is_no_walk_is_a_sentence(neuron):
+    walk = steps(*neuron)
+    for wrong in ([], neuron[0], "walk"):
+        with pytest.raises(LabkitError, match="A walk is the list"):
+            graph_steps(wrong, 1)
+    with pytest.raises(LabkitError, match="there is no step 1.5"):
+        graph_steps(walk, 1.5)
+    weight = torch.ones((), requires_grad=True)
+    with pytest.raises(LabkitError, match="too large to draw: 40 nodes: 20 Mul, 19 Add, 1 leaf"):
+        graph_control(sum((weight * k for k in range(1, 20)), weight * 20))
