@@ -123,9 +123,9 @@ show.graph(z, names)
 #
 # Go through all steps once. **Predict** before each step back what it hands on.
 #
-# After the walk the saved values are freed: the next forward pass makes its own graph. And a walk must begin with *one*
-# number. If your result has several, sum or average them, or say how much arrives at each: `gradient=`. The second cell
-# shows both.
+# A real `backward` frees the saved values when it is done (the control keeps them, to be able to repeat): the next
+# forward pass makes its own graph. And a walk must begin with *one* number. If your result has several, sum or average
+# them, or say how much arrives at each: `gradient=`. The second cell shows both.
 
 # %% claims=["C069"]
 weight = torch.tensor(0.5, requires_grad=True)
@@ -279,7 +279,7 @@ print("`grad` left .grad as it was:", model[0].weight.grad is summed)
 # - `detach()`: the same memory, cut off. Before you change it, `clone()`.
 # - `item()`: a number of Python, for logs. A stored loss tensor would keep its whole graph alive.
 # - `no_grad()`: nothing is recorded inside. For evaluation, and for updates by hand.
-# - `inference_mode()`: the same, stricter and a little faster; a later graph refuses what it made.
+# - `inference_mode()`: the same, stricter and a little faster; a later graph refuses to keep what it made.
 
 # %% claims=["C087", "C089", "C090"]
 x = torch.ones(2, 2)
@@ -394,7 +394,8 @@ lab.silent_edit.reveal(guess, weight.grad.item())
 # %% [markdown]
 # **Rule:** never on a leaf that learns; on a result, only if nobody kept the old value: `exp` and `sigmoid` keep their
 # *result*, a product keeps its *factors*, a doubling and a sum keep nothing. You need not know the list, as the version
-# counter does: a wrong gradient in silence comes only through `.data`. So never write `.data`; write under `no_grad()`.
+# counter does. A wrong gradient in silence comes only through what it cannot see: `.data`, or the same memory as an
+# array of NumPy (`t.detach().numpy()`). So never write there; write under `no_grad()`.
 #
 # The underscore is not the sign to look for. `+=`, `/=` and `t[0] = …` are in place as well, and `relu_` after a
 # convolution is fine: it is what `nn.ReLU(inplace=True)` does.
@@ -647,8 +648,9 @@ with warnings.catch_warnings(), torch.autograd.set_detect_anomaly(True):
 # 3. The graph was freed by the `backward` before. Compute the loss again, or keep the graph in the *first* call.
 # 4. A leaf that learns is changed under `no_grad()`, as an optimizer does.
 # 5. The loss does not use the second input. Often the wrong tensor was named; if it may be so, `allow_unused=True`.
-# 6. The loss is NaN, and `set_detect_anomaly(True)` names the operation that made it, with your line in the forward
-#    pass: 0 · log 0. It is slow, so turn it on only to search.
+# 6. The loss is 0 · log 0, NaN. `set_detect_anomaly(True)` looks at *gradients*, not at values: it names the first
+#    operation on the way back that hands on a NaN, with its line in the forward pass. It is slow, so turn it on only to
+#    search.
 #
 # ## 12 · You will read that … is it so?
 #
@@ -667,7 +669,7 @@ show.quiz("C076", "C077", "C078", "C080", "C081", "C087", "C088", "C091", "C092"
 # - Clear, backward, step; `.grad` adds up.
 # - `detach` cuts, `requires_grad_(False)` freezes and lets through, `no_grad` records nothing, `item` is for logs.
 #   `eval()` is none of these.
-# - In place: never on a leaf, never through `.data`. All else is caught.
+# - In place: never on a leaf that learns (except under `no_grad`), never through `.data` or NumPy. All else is caught.
 # - A loss in several parts: add them.
 #
 # To read: [labkit/autograd/scratch.py](../labkit/autograd/scratch.py), the engine in a page, then

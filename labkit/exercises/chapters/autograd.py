@@ -64,8 +64,8 @@ PREDICTIONS = [
         {
             "4.0": "The power needs the old weight for its slope, and kept no copy, only the same memory. There is a "
             "10 now.",
-            "20.0": "2 · 10: the slope at a point at which the loss was never computed, and no error. `.data` is the "
-            "one door that nobody watches.",
+            "20.0": "2 · 10: the slope at a point at which the loss was never computed, and no error. `.data` is a "
+            "door that nobody watches.",
             "error": "It would be one for `detach()` or under `no_grad()`: their changes are counted. Changes through "
             "`.data` are not.",
         },
