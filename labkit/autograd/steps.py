@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from labkit.autograd.trace import (
     CHECKPOINTED,
+    LARGEST,
     Names,
     Node,
     cannot_go_back,
@@ -79,24 +80,26 @@ class Step:
 
 
 class Watch(TorchFunctionMode):
-    """Keeps every recorded result, also those that no operation needs for its gradient and torch therefore lets go."""
+    """Keeps recorded results, also those that no operation needs for its gradient and torch therefore lets go."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.results: list[torch.Tensor] = []
+        self.values: dict[Any, torch.Tensor] = {}
 
     def __torch_function__(self, function: Any, types: Any, arguments: tuple = (), options: dict | None = None) -> Any:
-        """Call the function as usual and keep its result."""
+        """Call the function as usual and keep a copy of its result (of several the first), safe from later changes."""
         result = function(*arguments, **(options or {}))
+        if len(self.values) >= LARGEST:  # not even looked at, see LARGEST
+            return result
         for one in result if isinstance(result, (tuple, list)) else [result]:
-            if isinstance(one, torch.Tensor) and one.grad_fn is not None:
-                self.results.append(one)
+            if isinstance(one, torch.Tensor) and one.grad_fn is not None and one.output_nr == 0:
+                self.values.setdefault(one.grad_fn, one.detach().clone())
         return result
 
 
 @contextmanager
 def watch() -> Iterator[Watch]:
-    """Keep the results of all operations in this block, so that `steps` can show each of them."""
+    """Keep the first 2,000 results of operations in this block, so that `steps` can show each of them."""
     with Watch() as watching:
         yield watching
 
@@ -131,17 +134,16 @@ def steps(loss: torch.Tensor, names: Names = None, watched: Watch | None = None)
 
 
 def _values(loss: torch.Tensor, functions: list[Any], watched: Watch | None) -> dict[Any, torch.Tensor]:
-    """Return the result of each node, where it can be had: a leaf, the loss, a saved tensor, a watched result."""
-    results = [one for one in (watched.results if watched else []) if one.output_nr == 0]
-    found = {one.grad_fn: one.detach() for one in results}
+    """Return a copy of each node's result, where it can be had: a leaf, the loss, a saved tensor, a watched result."""
+    found = dict(watched.values) if watched else {}
     for function in functions:
         if is_leaf(function):
-            found[function] = function.variable.detach()
+            found[function] = function.variable.detach().clone()
             continue
         for _, kept in saved_tensors(function):
             if isinstance(kept, torch.Tensor) and kept.grad_fn is not None and kept.output_nr == 0:
-                found.setdefault(kept.grad_fn, kept.detach())
-    found[functions[-1]] = loss.detach()
+                found.setdefault(kept.grad_fn, kept.detach().clone())
+    found.setdefault(functions[-1], loss.detach().clone())
     return found
 
 

@@ -158,6 +158,8 @@ def _known(names: Names) -> dict[tuple, str]:
         named = []
     else:
         raise LabkitError('Names come from a module, or from tensors by name, such as {"weight": weight}.')
+    if not all(isinstance(name, str) for name, _ in named):
+        raise LabkitError("The names of tensors are texts.")
     named.reverse()  # of two names for one tensor the first one stays
     return {_memory(tensor): name for name, tensor in named} | {_identity(tensor): name for name, tensor in named}
 

@@ -1,5 +1,7 @@
 import copy
 import random
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -230,3 +232,34 @@ def test_walks_through_one_graph_at_the_same_time_do_not_mix():
     expected = len(steps(loss))
     with ThreadPoolExecutor(4) as pool:
         assert [len(walk) for walk in pool.map(lambda _: steps(loss), range(16))] == [expected] * 16
+
+
+def test_the_numbers_of_a_walk_are_copies_and_show_what_was_before_a_change_in_place():
+    weight = torch.tensor([1.0, -2.0], requires_grad=True)
+    with watch() as watched:
+        result = weight * 2
+        result += 1
+        loss = result.relu_().sum()
+    walk = steps(loss, None, watched)
+    with torch.no_grad():
+        weight.fill_(100.0)
+        loss.fill_(100.0)
+    values = {
+        step.node.leaf or step.node.operation: step.value.tolist() for step in walk if step.direction == "forward"
+    }
+    assert values == {"leaf 0": [1, -2], "Mul": [2, -4], "Add": [3, -3], "Relu": [3, 0], "Sum": 3}
+
+
+@pytest.mark.parametrize("order", ["watched, loss", "loss, watched"])
+def test_a_watched_graph_that_is_far_too_large_can_be_freed(order):
+    program = f"""
+import torch
+from labkit.autograd import watch
+with watch() as watched:
+    loss = torch.ones(2, requires_grad=True)
+    for _ in range(60_000):
+        loss = loss * 1.0001
+assert len(watched.values) == 2_000
+del {order}
+"""
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0  # torch could overflow the stack

@@ -123,6 +123,8 @@ def test_names_and_tensors_that_cannot_be_used_are_a_sentence():
     for names in (["weight"], weight, {"weight": 3}):
         with pytest.raises(LabkitError, match="Names come from a module, or from tensors by name"):
             trace(weight.sum(), names)
+    with pytest.raises(LabkitError, match="names of tensors are texts"):
+        trace(weight.sum(), {1: weight})
     assert trace(weight.sum(), nn.LazyLinear(2)).summary == "2 nodes: 1 leaf, 1 Sum."
     nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], requires_grad=True)
     with pytest.raises(LabkitError, match="nested tensors"):
