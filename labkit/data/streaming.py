@@ -20,7 +20,7 @@ from labkit.data.files import printable, tidy
 from labkit.data.layout import Part, arrange
 from labkit.errors import DataError
 
-PATIENCE = 0.5  # seconds before the search tells how far it is, and between two such lines
+PATIENCE = 0.2  # seconds before the search tells how far it is, and between two such lines
 
 
 class FolderDataset(Dataset):
@@ -138,12 +138,16 @@ def stream(
     sides = size if isinstance(size, tuple | list) else (size, size)
     if len(sides) != 2 or not all(type(side) is int and side > 0 for side in sides):
         raise DataError(f"size must be a positive whole number or (height, width), got {size!r}.")
+    started = time.monotonic()
     folders: list[str] = []
     names = sorted(_counted(_search(root, folders), root.name))
     parts, classes = arrange(names, folders, str(root))
     found = {key: _data_set(part, root, classes, tuple(sides), transform) for key, part in parts.items()}
     del names, parts
     gc.collect()  # of the list of names only the arrays stay
+    seconds, count = time.monotonic() - started, sum(map(len, found.values()))
+    if seconds > PATIENCE and sys.stderr is not None:
+        print(f"\rsearching {root.name}: {count:,} pictures in {seconds:.1f} seconds", file=sys.stderr, flush=True)
     return found
 
 
@@ -175,17 +179,12 @@ def _search(root: Path, folders: list[str], prefix: str = "", above: tuple[str, 
 
 
 def _counted(names: Iterator[str], title: str) -> Iterator[str]:
-    """Pass names on; if that takes long, tell how many there are: on one line that grows, if a person is watching."""
+    """Pass names on; if a person is watching and it takes long, show on one line how many there are so far."""
     # Jupyter sets this variable for kernels behind a page.
     watched = (sys.stderr is not None and sys.stderr.isatty()) or "JPY_SESSION_NAME" in os.environ
-    start = told = time.monotonic()
-    count = 0
+    told = time.monotonic()
     for count, name in enumerate(names, 1):
         yield name
         if watched and count % 1000 == 0 and time.monotonic() - told > PATIENCE:
             told = time.monotonic()
             print(f"\rsearching {title}: {count:,} files", end="", file=sys.stderr, flush=True)
-    seconds = time.monotonic() - start
-    if seconds > PATIENCE and sys.stderr is not None:
-        begin = "\r" if told != start else ""
-        print(f"{begin}searching {title}: {count:,} files in {seconds:.1f} seconds", file=sys.stderr, flush=True)

@@ -150,17 +150,18 @@ def test_progress_is_shown_where_somebody_watches(
     files = {f"{label}/{number}.png": b"" for label in "ab" for number in range(1500)}
     write(tmp_path, files)
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    monkeypatch.setattr(streaming, "PATIENCE", 60.0)
     stream(tmp_path)
     assert capsys.readouterr() == ("", ""), "a quick search needs no words"
     monkeypatch.setattr(streaming, "PATIENCE", 0.0)
+    said = f"searching {tmp_path.name}:"
     stream(tmp_path)
-    assert capsys.readouterr().err.startswith(f"searching {tmp_path.name}: 3,000 files in ")
+    assert capsys.readouterr().err.startswith(f"\r{said} 3,000 pictures in ")
     monkeypatch.setenv("JPY_SESSION_NAME", "x")
     stream(tmp_path)
     lines = capsys.readouterr().err.split("\r")[1:]
-    assert [line.partition(" in ")[0] for line in lines] == [
-        f"searching {tmp_path.name}: {count} files" for count in ("1,000", "2,000", "3,000", "3,000")
-    ]
+    assert lines[:3] == [f"{said} {count} files" for count in ("1,000", "2,000", "3,000")]
+    assert lines[3].startswith(f"{said} 3,000 pictures in ") and len(lines) == 4
 
 
 @pytest.mark.parametrize(
