@@ -210,13 +210,11 @@ def large_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [("0",), *(("2", name) for name in START_METHODS)], ids=" ".join)
-def test_200_000_pictures_stream_in_flat_memory(large_folder: Path, workers: tuple[str, ...]) -> None:
-    """The memory of all processes grows by at most a tenth in an epoch, which can begin within 10 seconds."""
-    command = [sys.executable, "-W", "ignore", many_pictures.__file__, str(large_folder), *workers]
+def test_200_000_pictures_stream_in_flat_memory(large_folder: Path) -> None:
+    """The memory of the process and its two workers grows by at most a tenth in an epoch."""
+    command = [sys.executable, "-W", "ignore", many_pictures.__file__, str(large_folder), "2"]
     answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=1200)
     facts = json.loads(answer.stdout)
     print(facts, answer.stderr)
     assert (facts["pictures"], facts["read"], facts["missing"]) == (PICTURES, PICTURES - BROKEN, BROKEN)
     assert facts["largest"] <= 1.1 * facts["first"]
-    assert facts["seconds_until_ready"] < 10
