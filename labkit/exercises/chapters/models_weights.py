@@ -1,0 +1,124 @@
+"""Chapter 04, fifth part: the first values of the weights."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from labkit.exercises import families
+from labkit.exercises.declaration import Misconception
+from labkit.exercises.exercise import Exercise
+
+
+def run_start_weights(answer: Any, convolution: nn.Module, norm: nn.Module, linear: nn.Module) -> Any:
+    """Send three layers through the answer, one after the other, and measure what it made of their values.
+
+    Random numbers may come from anywhere, so a weight is judged by its deviation times the square root of its fan-in.
+    """
+    layers = {"the convolution": convolution, "the normalisation": norm, "the linear layer": linear}
+    observed: dict[str, Any] = {}
+    for name, layer in layers.items():
+        bias = None if layer.bias is None else layer.bias.detach().clone()
+        if families.call(answer, layer) is ...:
+            return ...
+        weight = layer.weight.detach()
+        fan_in = weight[0].numel() if weight.ndim > 1 else 1
+        observed[f"deviation of {name}, times the root of its fan-in"] = round(weight.std().item() * fan_in**0.5, 1)
+        if bias is not None:
+            kept = torch.equal(bias, layer.bias)
+            observed[f"bias of {name}"] = "kept" if kept else "zero" if not layer.bias.any() else "something else"
+    return observed
+
+
+def _cases(generator: torch.Generator) -> list[tuple]:
+    norm = nn.BatchNorm2d(32)
+    nn.init.normal_(norm.weight, mean=1.0, std=0.2, generator=generator)
+    nn.init.constant_(norm.bias, 0.5)
+    return [(nn.Conv2d(16, 32, 3, bias=False), norm, nn.Linear(400, 100))]
+
+
+def _starts(
+    fill: Callable[[Tensor], object],
+    kinds: tuple[type, ...] = (nn.Linear, nn.Conv2d),
+    clears: bool = True,
+    asks: bool = True,
+) -> Callable[[nn.Module], None]:
+    """Return an answer with one thing changed: how it fills, which layers, whether it clears the bias and asks."""
+
+    def start_weights(layer: nn.Module) -> None:
+        if isinstance(layer, kinds):
+            fill(layer.weight)
+            if clears and (not asks or layer.bias is not None):
+                nn.init.zeros_(layer.bias)
+
+    return start_weights
+
+
+def _kaiming(weight: Tensor) -> object:
+    return nn.init.kaiming_normal_(weight, nonlinearity="relu")
+
+
+START_WEIGHTS = Exercise(
+    name="start_weights",
+    prompt="Write what `model.apply(start_weights)` will call with every layer of a network with ReLU: weights of "
+    "`nn.Linear` and `nn.Conv2d` by Kaiming's rule for ReLU (deviation: the square root of 2 / fan-in), their biases "
+    "zero. All other layers keep what they have.",
+    stub='''def start_weights(layer):
+    """Give a linear layer or a convolution its first values, in place; leave any other layer alone."""
+    return ...  # your turn (and no return in the end)''',
+    solved='''def start_weights(layer):
+    """Give a linear layer or a convolution its first values, in place; leave any other layer alone."""
+    if isinstance(layer, (nn.Linear, nn.Conv2d)):
+        nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+        if layer.bias is not None:
+            nn.init.zeros_(layer.bias)''',
+    hints=(
+        "`apply` calls you for *every* module: ask first what it is, with `isinstance`.",
+        '`nn.init.kaiming_normal_(weight, nonlinearity="relu")`. Functions of `nn.init` end in an underscore.',
+        "A layer made with `bias=False` has `bias` None.",
+    ),
+    cases=_cases,
+    run=run_start_weights,
+    praise="After twenty layers the signal is as large as it was.",
+    misconceptions=(
+        Misconception(
+            "every layer has a bias",
+            _starts(_kaiming, asks=False),
+            "A convolution before a batch normalisation is made with `bias=False`; its `bias` is None. Ask for it.",
+        ),
+        Misconception(
+            "the normalisation too",
+            _starts(_kaiming, kinds=(nn.Linear, nn.Conv2d, nn.BatchNorm2d)),
+            "Whatever has a `weight`? That of a batch normalisation is one scale a channel: it has no fan-in, "
+            "so Kaiming's rule raises an error, and it should keep what it has.",
+        ),
+        Misconception(
+            "Xavier",
+            _starts(nn.init.xavier_normal_),
+            "Xavier's rule is for tanh. ReLU cuts off half of the signal, and without Kaiming's factor 2 each layer "
+            "makes it smaller.",
+        ),
+        Misconception(
+            "zeros",
+            _starts(nn.init.zeros_),
+            "Nothing gets through a layer of zeros, forward or backward; and units that start equal stay equal.",
+        ),
+        Misconception(
+            "deviation 1",
+            _starts(nn.init.normal_),
+            "A sum of `fan_in` products is then as large as the square root of `fan_in`: here 12 and 20 times as large "
+            "as what came in, and that in every layer.",
+        ),
+        Misconception(
+            "the leaky slope that is the default",
+            _starts(lambda weight: nn.init.kaiming_uniform_(weight, a=5**0.5)),
+            "`a=5**0.5` is how torch itself begins: deviation 1/√(3 · fan_in). For plain ReLU that is too small.",
+        ),
+        Misconception(
+            "the bias is forgotten",
+            _starts(_kaiming, clears=False),
+            "The weights are right. The biases have their random first values; they are to be zero.",
+        ),
+    ),
+)

@@ -1,0 +1,229 @@
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from labkit import exercises, models
+from labkit.exercises.parts import PARTS
+
+LAB = exercises.load("04_models")
+
+
+class StackOfSequential(nn.Module):
+    def __init__(self, width, depth):
+        super().__init__()
+        layers = []
+        for _ in range(depth):
+            layers += [nn.Linear(width, width), nn.ReLU()]
+        self.net = nn.Sequential(*layers)
+
+    def forward(self, x):
+        return self.net(x)
+
+
+class StackByNames(nn.Module):
+    def __init__(self, width, depth):
+        super().__init__()
+        self.depth = depth
+        for number in range(depth):
+            setattr(self, f"layer_{number}", nn.Linear(width, width))
+
+    def forward(self, x):
+        for number in range(self.depth):
+            x = getattr(self, f"layer_{number}")(x).clamp(min=0)
+        return x
+
+
+class StackOfParameters(nn.Module):
+    def __init__(self, width, depth):
+        super().__init__()
+        self.weights = nn.ParameterList(torch.randn(width, width) for _ in range(depth))
+        self.biases = nn.ParameterDict({str(number): torch.zeros(width) for number in range(depth)})
+
+    def forward(self, x):
+        for weight, bias in zip(self.weights, self.biases.values(), strict=True):
+            x = torch.relu(x @ weight.T + bias)
+        return x
+
+
+class StandardiseInShape(nn.Module):
+    def __init__(self, mean, deviation):
+        super().__init__()
+        self.register_buffer("mean", mean.view(1, -1, 1, 1))
+        self.register_buffer("deviation", deviation.view(1, -1, 1, 1))
+
+    def forward(self, x):
+        return (x - self.mean) / self.deviation
+
+
+class StandardiseByBuffer(nn.Module):
+    def __init__(self, mean, deviation):
+        super().__init__()
+        self.numbers = nn.Buffer(torch.stack([mean, 1 / deviation]))
+
+    def forward(self, x):
+        return torch.einsum("bchw,c->bchw", x - self.numbers[0][:, None, None], self.numbers[1])
+
+
+class StandardiseByFrozenParameters(nn.Module):
+    def __init__(self, m, s):
+        super().__init__()
+        self.m = nn.Parameter(m, requires_grad=False)
+        self.s = nn.Parameter(s, requires_grad=False)
+
+    def forward(self, x):
+        return (x.movedim(1, -1) - self.m).div(self.s).movedim(-1, 1)
+
+
+@torch.no_grad()
+def scores_by_decorator(model, inputs):
+    before = model.training
+    try:
+        return model.eval()(inputs)
+    finally:
+        model.train(before)
+
+
+def scores_in_inference_mode(model, inputs):
+    modes = {module: module.training for module in model.modules()}
+    with torch.inference_mode():
+        result = model.eval()(inputs)
+    for module, mode in modes.items():
+        module.training = mode
+    return result
+
+
+def scores_if_training(model, inputs):
+    if not model.training:
+        with torch.no_grad():
+            return model(inputs)
+    result = scores_by_decorator(model, inputs)
+    model.train()
+    return result
+
+
+def counted_places(size, kernel_size, stride=1, padding=0):
+    return len(range(-padding, size + padding - kernel_size + 1, stride))
+
+
+def measured_side(size, kernel_size, stride=1, padding=0):
+    return F.max_pool1d(F.pad(torch.zeros(1, size), (padding, padding)), kernel_size, stride).shape[-1]
+
+
+def head_by_names(model, classes):
+    model.head = nn.Linear(model.body[0].out_features, classes)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad = name.startswith("head.")
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def head_by_labkit(model, classes):
+    models.freeze(model, "body.")
+    model.head = nn.Linear(model.head.in_features, classes)
+    return models.trained_parameters(model)
+
+
+def head_as_attribute(model, classes):
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    model.add_module("head", nn.Linear(model.head.weight.shape[1], classes))
+    return [model.head.bias, model.head.weight]
+
+
+def starts_by_hand(layer):
+    if type(layer) in (nn.Linear, nn.Conv2d):
+        with torch.no_grad():
+            layer.weight.normal_(0, math.sqrt(2 / layer.weight[0].numel()))
+            if layer.bias is not None:
+                layer.bias.fill_(0)
+
+
+def starts_uniform(layer):
+    match layer:
+        case nn.Linear() | nn.Conv2d():
+            nn.init.kaiming_uniform_(layer.weight, a=0)
+            if layer.bias is not None:
+                layer.bias.data.zero_()
+
+
+def starts_by_labkit(layer):
+    if not isinstance(layer, nn.BatchNorm2d):
+        models.initialise(layer, "kaiming")
+
+
+OTHER_WAYS = {
+    "Stack": [StackOfSequential, StackByNames, StackOfParameters],
+    "Standardise": [StandardiseInShape, StandardiseByBuffer, StandardiseByFrozenParameters],
+    "side_after": [
+        models.output_size,
+        counted_places,
+        measured_side,
+        lambda size, kernel_size, stride=1, padding=0: math.floor((size - kernel_size + 2 * padding) / stride) + 1,
+    ],
+    "start_weights": [starts_by_hand, starts_uniform, starts_by_labkit],
+    "evaluation_scores": [scores_by_decorator, scores_in_inference_mode, scores_if_training],
+    "new_head": [head_by_names, head_by_labkit, head_as_attribute],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"), [(name, answer) for name, answers in OTHER_WAYS.items() for answer in answers]
+)
+def test_another_way_to_the_same_result_is_right(name, answer):
+    for attempt in range(3):
+        result = LAB[name].judge(answer, attempt)
+        assert result.outcome == "right", result.plain
+
+
+def test_every_exercise_has_at_least_three_other_ways():
+    parts = {part.name for part in PARTS.values()}  # theirs are in test_parts
+    assert set(OTHER_WAYS) == {exercise.name for exercise in LAB.exercises} - parts
+    assert all(len(answers) >= 3 for answers in OTHER_WAYS.values())
+
+
+def test_the_chapter_has_what_a_chapter_has():
+    assert 8 <= len(LAB.exercises) <= 12
+    assert sum(len(exercise.misconceptions) for exercise in LAB.exercises) >= 25
+    assert len(LAB.predictions) == 5
+    assert all(part.chapter == "04_models" for part in LAB)
+
+
+@pytest.mark.parametrize("name", ["Stack", "Standardise"])
+def test_a_function_where_a_class_is_asked_for_is_named(name):
+    result = LAB[name].judge(lambda *inputs: inputs)
+    assert result.outcome == "wrong" and "class derived from nn.Module" in result.plain
+
+
+def test_a_bias_asked_for_where_there_is_none_is_shown_with_its_line():
+    def without_asking(layer):
+        if hasattr(layer, "weight"):
+            layer.bias.data.zero_()
+
+    result = LAB.start_weights.judge(without_asking)
+    assert result.outcome == "raised" and "NoneType" in result.plain
+
+
+def test_a_head_that_is_no_list_is_told_apart():
+    result = LAB.new_head.judge(lambda model, classes: None)
+    assert result.outcome == "wrong" and "None" in result.plain
+
+
+def frozen_statistics():
+    norm = nn.BatchNorm1d(3).requires_grad_(False)
+    before = norm.running_mean.clone()
+    norm(torch.ones(4, 3))
+    return not before.equal(norm.running_mean)
+
+
+def what_survives():
+    return round(nn.Dropout(0.25)(torch.ones(100)).max().item(), 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "measured"), [("frozen_statistics", frozen_statistics), ("what_survives", what_survives)]
+)
+def test_a_prediction_holds(name, measured):
+    prediction = LAB[name]
+    assert prediction.judge(prediction.answer, measured()).is_right
