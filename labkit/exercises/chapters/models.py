@@ -1,6 +1,6 @@
 """Chapter 04: what the learner is asked about modules."""
 
-from labkit.exercises.chapters import models_building, models_modes, models_shapes, models_state, models_weights
+from labkit.exercises.chapters import models_building, models_head, models_modes, models_state, models_weights
 from labkit.exercises.exercise import Chapter, Prediction
 from labkit.exercises.parts import PARTS
 
@@ -76,13 +76,12 @@ CHAPTER = Chapter(
         PARTS["linear"],
         models_building.STACK,
         models_state.STANDARDISE,
-        models_shapes.SIDE_AFTER,
         PARTS["conv2d"],
         models_weights.START_WEIGHTS,
         PARTS["dropout"],
         PARTS["batch_norm"],
         models_modes.EVALUATION_SCORES,
-        models_shapes.NEW_HEAD,
+        models_head.NEW_HEAD,
     ],
     PREDICTIONS,
 )

@@ -1,4 +1,4 @@
-"""Chapter 04, third part: scores as an evaluation wants them."""
+"""Chapter 04, fourth part: scores as an evaluation wants them."""
 
 from collections.abc import Callable
 from typing import Any

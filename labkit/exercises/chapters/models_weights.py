@@ -1,4 +1,4 @@
-"""Chapter 04, fifth part: the first values of the weights."""
+"""Chapter 04, third part: the first values of the weights."""
 
 from collections.abc import Callable
 from typing import Any

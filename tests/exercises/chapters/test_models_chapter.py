@@ -2,7 +2,6 @@ import math
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from labkit import exercises, models
@@ -104,14 +103,6 @@ def scores_if_training(model, inputs):
     return result
 
 
-def counted_places(size, kernel_size, stride=1, padding=0):
-    return len(range(-padding, size + padding - kernel_size + 1, stride))
-
-
-def measured_side(size, kernel_size, stride=1, padding=0):
-    return F.max_pool1d(F.pad(torch.zeros(1, size), (padding, padding)), kernel_size, stride).shape[-1]
-
-
 def head_by_names(model, classes):
     model.head = nn.Linear(model.body[0].out_features, classes)
     for name, parameter in model.named_parameters():
@@ -156,12 +147,6 @@ def starts_by_labkit(layer):
 OTHER_WAYS = {
     "Stack": [StackOfSequential, StackByNames, StackOfParameters],
     "Standardise": [StandardiseInShape, StandardiseByBuffer, StandardiseByFrozenParameters],
-    "side_after": [
-        models.output_size,
-        counted_places,
-        measured_side,
-        lambda size, kernel_size, stride=1, padding=0: math.floor((size - kernel_size + 2 * padding) / stride) + 1,
-    ],
     "start_weights": [starts_by_hand, starts_uniform, starts_by_labkit],
     "evaluation_scores": [scores_by_decorator, scores_in_inference_mode, scores_if_training],
     "new_head": [head_by_names, head_by_labkit, head_as_attribute],

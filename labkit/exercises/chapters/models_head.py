@@ -1,4 +1,4 @@
-"""Chapter 04, fourth part: the size of a side after a convolution, and a new head on an old body."""
+"""Chapter 04, fifth part: a new head on an old body."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -9,57 +9,6 @@ from labkit.exercises import families
 from labkit.exercises.chapters.tensors_making import normal
 from labkit.exercises.declaration import Misconception
 from labkit.exercises.exercise import Exercise
-
-SIDE_AFTER = Exercise(
-    name="side_after",
-    prompt="A window slides over a side of `size` pixels, with `padding` zeros at *each* end, in steps of `stride`. "
-    "How many places does it have? Count the first, and then how many steps there is room for.",
-    stub='''def side_after(size, kernel_size, stride=1, padding=0):
-    """Return the size of a side after a convolution, a whole number."""
-    return ...  # your turn''',
-    solved='''def side_after(size, kernel_size, stride=1, padding=0):
-    """Return the size of a side after a convolution, a whole number."""
-    return (size + 2 * padding - kernel_size) // stride + 1''',
-    hints=(
-        "Draw it: 5 cells, a window of 3, steps of 1. The first place, and two steps: 3.",
-        "After the first place, what is left of the padded side? So far the window can go, in steps of `stride`.",
-        "A step that does not fit is not made: `//` rounds down.",
-    ),
-    cases=lambda generator: [(28, 5, 1, 2), (7, 3, 2, 0), (8, 3, 2, 1), (6, 2, 3, 0), (5, 5, 1, 0)],
-    praise="Pooling follows the same rule, with `stride` equal to `kernel_size`.",
-    misconceptions=(
-        Misconception(
-            "padding at one end",
-            lambda size, kernel_size, stride=1, padding=0: (size + padding - kernel_size) // stride + 1,
-            "`padding` zeros stand at *each* end of the side: twice.",
-        ),
-        Misconception(
-            "the first place is not counted",
-            lambda size, kernel_size, stride=1, padding=0: (size + 2 * padding - kernel_size) // stride,
-            "You counted the steps. The place where the window begins is one more.",
-        ),
-        Misconception(
-            "rounded up",
-            lambda size, kernel_size, stride=1, padding=0: -((kernel_size - size - 2 * padding) // stride) + 1,
-            "A step for which there is no room is not made: rounded *down*. (Pooling has `ceil_mode` for the other.)",
-        ),
-        Misconception(
-            "not rounded",
-            lambda size, kernel_size, stride=1, padding=0: (size + 2 * padding - kernel_size) / stride + 1,
-            "There are no half places: `//` instead of `/`.",
-        ),
-        Misconception(
-            "the step is ignored",
-            lambda size, kernel_size, stride=1, padding=0: size + 2 * padding - kernel_size + 1,
-            "That is so for `stride=1`. With larger steps the window has fewer places.",
-        ),
-        Misconception(
-            "the last window cut off by the step",
-            lambda size, kernel_size, stride=1, padding=0: (size + 2 * padding - kernel_size + 1) // stride,
-            "The 1 stands for the first place, not for a step: it is added after the division.",
-        ),
-    ),
-)
 
 
 class Network(nn.Module):
@@ -151,7 +100,7 @@ NEW_HEAD = Exercise(
         (Network(4, 2), 7, normal(generator, 1, 5)),
     ],
     run=run_new_head,
-    praise="If the body has batch normalisation, its statistics are still moving: part 6 has the rest.",
+    praise="If the body has batch normalisation, its statistics still move: `models.freeze` stops those too.",
     misconceptions=(
         Misconception(
             "the new head is frozen too",
