@@ -115,9 +115,8 @@ show.comparison(losses, title="One word apart", x_label="update", y_label="loss"
 # at the *type* of the value. A parameter? Noted. A module? Noted as a child. Anything else is let through, unseen. That
 # is the whole secret, and it is short enough to write down. Then write a layer yourself, for torch's `nn.Module`.
 
+
 # %% claims=["C117", "C118", "C132", "C134"]
-
-
 class Module:
     """What knows its parameters and children."""
 
@@ -188,9 +187,8 @@ print("a parameter by itself knows no module:", [name for name in dir(nn.Paramet
 # Three ways to keep a tensor in a module. **Predict** the four columns before you run: trained, saved, moved, and what
 # `load_state_dict` says if it is missing.
 
+
 # %% claims=["C133", "C134", "C135", "C136"]
-
-
 class Kept(nn.Module):
     """A module that keeps a tensor in each way."""
 
@@ -248,9 +246,8 @@ Table(
 # Six faults that people make, and what each of them is told. **Predict** which of the networks would train without an
 # error.
 
+
 # %% claims=["C118", "C119", "C121", "C122", "C123", "C124", "C128", "C133"]
-
-
 class InADict(nn.Module):
     """Layers by name, in a dict of Python."""
 
@@ -627,9 +624,8 @@ print("the same parameters:", compiled._orig_mod is model)
 # epoch on, after the first evaluation. What happens without it, you will read, is absurd: losses oddly low, validation
 # absurdly good. Measure it.
 
+
 # %% tags=["nbval-ignore-output"] claims=["C148", "C150"]
-
-
 def trained_with(calls_train, epochs=12 if fast else 40):
     """Train on 200 digits with dropout, evaluate after each epoch; return the losses in training and validation."""
     torch.manual_seed(0)
@@ -640,12 +636,14 @@ def trained_with(calls_train, epochs=12 if fast else 40):
     for _ in range(epochs):
         if calls_train:
             model.train()
+        epoch = []
         for part in torch.randperm(200).split(20):
             loss = F.cross_entropy(model(pixels[part]), labels[part])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        losses["training"].append(loss.item())
+            epoch.append(loss.item())
+        losses["training"].append(sum(epoch) / len(epoch))
         model.eval()
         with torch.no_grad():
             scores = model(test_pixels)
@@ -722,9 +720,8 @@ lab.frozen_statistics.reveal(guess, has_drifted)
 # **Tying:** two layers that share one parameter. It is counted once, saved under each name that leads to it, and
 # gets the sum of both gradients. A *copy* of the weight is not tied, and drifts away with the first step.
 
+
 # %% claims=["C128"]
-
-
 class Deep(nn.Module):
     """Twenty layers, each of which may be added to what came in."""
 
@@ -776,9 +773,8 @@ print("copied: one object,", pair[1].weight is pair[0].weight)
 #
 # First two losses, one right and one with a well-known fault, so that you see what the table says.
 
+
 # %% tags=["nbval-ignore-output"]
-
-
 def own_loss(scores, targets):
     """The mean of -log(probability of the true class)."""
     return -scores.log_softmax(1)[range(len(targets)), targets].mean()

@@ -74,8 +74,8 @@ CHAPTER = Chapter(
     "04_models",
     [
         PARTS["linear"],
-        models_building.STACK,
         models_state.STANDARDISE,
+        models_building.STACK,
         PARTS["conv2d"],
         models_weights.START_WEIGHTS,
         PARTS["dropout"],

@@ -1,4 +1,4 @@
-"""Chapter 04, first part: layers in a number that is computed, and numbers that are saved without being learned."""
+"""Chapter 04, second part: as many layers as an argument says."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Chapter 04, second part: numbers that belong to a module and are not learned."""
+"""Chapter 04, first part: numbers that belong to a module and are not learned."""
 
 from typing import Any
 
