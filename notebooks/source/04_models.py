@@ -5,8 +5,8 @@
 # `model.parameters()`, and no error appeared. Why does it learn so badly?
 #
 # The fault is one word in `__init__`. This chapter is about what a module knows of itself: its layers, its numbers, its
-# mode. Each is a place where a network that runs is not the network you meant. In part 1
-# `nn.Module` is built from nothing, in part 8 you train with layers of your own in the place of torch's.
+# mode. Each is a place where a network that runs is not the network you meant. In part 1 `nn.Module`
+# is built from nothing, in part 8 you train with layers of your own in the place of torch's.
 #
 # As before: predict before you run, answer in the cells with `...`, ask for a `hint()`. About two hours.
 
@@ -823,24 +823,8 @@ print("6", error_of(lambda: nn.ModuleDict({1: nn.Linear(2, 2)})))
 # Sentences from tutorials. Choose for each: true, false, or it depends. *Measure it* runs the evidence on your
 # computer.
 
-# %% claims=["C119", "C121", "C122", "C126", "C130", "C134", "C136", "C138", "C139", "C140", "C143", "C144", "C145", "C148", "C150"]
-show.quiz(
-    "C119",
-    "C121",
-    "C122",
-    "C126",
-    "C130",
-    "C134",
-    "C136",
-    "C138",
-    "C139",
-    "C140",
-    "C143",
-    "C144",
-    "C145",
-    "C148",
-    "C150",
-)
+# %% claims=["C119", "C122", "C126", "C130", "C134", "C136", "C138", "C139", "C140", "C144", "C148", "C150"]
+show.quiz("C119", "C122", "C126", "C130", "C134", "C136", "C138", "C139", "C140", "C144", "C148", "C150")
 
 # %% [markdown]
 # ## Take away
