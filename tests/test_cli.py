@@ -283,6 +283,11 @@ def test_solve_writes_editions_and_never_over_what_was_changed(tmp_path, source)
     assert "was changed since labkit wrote it" in refused(labkit("solve", "all", "--out", "solved", folder=tmp_path))
     assert labkit("build", folder=tmp_path).returncode == 0
     said = refused(labkit("solve", "all", "--out", "notebooks", folder=tmp_path))
+    assert "where the course keeps its own notebooks. Choose another folder" in said
+    somebodys = tmp_path / "mine" / "01_small.ipynb"
+    somebodys.parent.mkdir()
+    somebodys.write_bytes((tmp_path / "notebooks" / "01_small.ipynb").read_bytes())
+    said = refused(labkit("solve", "all", "--out", "mine", folder=tmp_path))
     assert "no instructor edition that labkit wrote" in said
 
 
