@@ -75,11 +75,14 @@ class Loader:
     def at(self, epoch: int, batch: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Iterate over the rest of an epoch from one of its batches on, without reading what lies before it."""
         self._requests.set(epoch, self._order(epoch).split(self.batch_size)[batch : len(self)])
-        source = self._workers if self._workers is not None else (self.batches[request] for request in self._requests)
+        if self._workers is None:
+            source = (self.batches[request] for request in self._requests)
+        else:
+            source = workers.explained(self._workers)
         self._iterations += 1
         iteration = self._iterations
         missing_before = len(self.missing)
-        for number, (inputs, targets, *missing) in enumerate(workers.explained(source), start=batch + 1):
+        for number, (inputs, targets, *missing) in enumerate(source, start=batch + 1):
             self._epoch, self._batch = (epoch, number) if number < len(self) else (epoch + 1, 0)
             self.missing.update(*(indices.tolist() for indices in missing))
             if inputs is None:  # nobody of this batch was there

@@ -4,12 +4,14 @@ Linux forks: the worker is a copy of this process and knows everything in it. Wi
 new Python, which is sent the data set and must be able to import every class and function that this is made of.
 """
 
+import contextlib
 import multiprocessing
 import pickle
 import re
 import signal
 import sys
 import sysconfig
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import FunctionType
@@ -98,7 +100,10 @@ def explained(batches: Iterable) -> Iterator:
                 "A worker process started this program once more, and the program went on to start workers of its "
                 'own. Put everything that shall run only once under if __name__ == "__main__":'
             ) from None
-        if isinstance(error, BrokenPipeError) or text.startswith("DataLoader worker"):
+        is_cut_off = isinstance(error, ConnectionError | EOFError) and "Original Traceback" not in text
+        if is_cut_off or text.startswith("DataLoader worker"):
+            if is_cut_off:
+                _await_the_signal()
             raise DataError(
                 "A process that prepares batches has ended. If an error is printed above, that is the reason; "
                 "otherwise it was ended from outside, most often for want of memory. Use a smaller num_workers; with "
@@ -107,6 +112,12 @@ def explained(batches: Iterable) -> Iterator:
         if "Original Traceback" in text:
             _tell_first_what_matters(error)
         raise
+
+
+def _await_the_signal() -> None:
+    """Let torch's own report of the dead worker come now: it is raised from a signal, wherever the program is then."""
+    with contextlib.suppress(RuntimeError):
+        time.sleep(1)
 
 
 def worker_error(error: Exception) -> str:

@@ -3,8 +3,10 @@
 import multiprocessing
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -227,3 +229,56 @@ def test_errors_of_torchs_own_loader_can_be_read_too(num_workers: int) -> None:
 def test_a_worker_that_is_killed_is_explained() -> None:
     error = error_of(loader(Listed(lambda index: os.kill(os.getpid(), 9)), 2, num_workers=1))
     assert type(error) is DataError and "ended from outside, most often for want of memory" in str(error)
+
+
+@pytest.mark.parametrize(
+    "cut", [ConnectionResetError(104, "reset"), BrokenPipeError(), ConnectionRefusedError(), EOFError()]
+)
+def test_a_connection_that_breaks_off_means_that_a_worker_is_gone(
+    cut: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers.time, "sleep", lambda seconds: None)
+
+    def batches():
+        yield 1
+        raise cut
+
+    with pytest.raises(DataError, match="A process that prepares batches has ended") as raised:
+        list(workers.explained(batches()))
+    assert raised.value.__cause__ is cut
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no signals that come after a time")
+def test_torchs_late_report_of_a_dead_worker_does_not_interrupt_what_comes_after() -> None:
+    def report(*_: object) -> None:
+        raise RuntimeError("DataLoader worker (pid 1) exited unexpectedly")
+
+    def batches():
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        raise ConnectionResetError
+        yield
+
+    before = signal.signal(signal.SIGALRM, report)
+    try:
+        with pytest.raises(DataError, match="A process that prepares batches has ended"):
+            list(workers.explained(batches()))
+        time.sleep(0.4)  # a report that was still to come would come here
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+class Unreachable(Dataset):
+    """A data set whose source cannot be reached."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        raise ConnectionRefusedError("no server")
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_connection_error_of_the_data_set_itself_stays_what_it_is(num_workers: int) -> None:
+    with pytest.raises(ConnectionRefusedError, match="no server"):
+        list(loader(Unreachable(), 2, num_workers=num_workers))
