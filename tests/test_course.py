@@ -55,6 +55,8 @@ def output_of(notebook: nbformat.NotebookNode, cell: int) -> str:
 
 def test_chapters_are_found_from_below_and_chosen_by_number_name_or_file(course, tmp_path):
     chapter = course()
+    chapter.source.with_name("helpers.py").write_text("x = 1\n", encoding="utf-8")  # no number: no chapter
+    assert places.chapters(tmp_path) == [chapter]
     assert places.find_course(tmp_path / "notebooks" / "source") == tmp_path
     for name in ("01", "01_small", "notebooks/01_small.ipynb", "01_small.py"):
         assert places.chapters(tmp_path, (name, "01")) == [chapter]

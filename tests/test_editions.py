@@ -185,6 +185,7 @@ def test_a_chapter_without_declarations_can_show_no_exercise(course, monkeypatch
         ('# %% predict="promotion"\n', '# %% predict="promotion"\n\n' * 2, "'promotion' is shown 2 times"),
         ("lab.promotion.reveal(", "print(", "'promotion' is never settled: no cell calls lab.promotion.reveal"),
         ("# ## Types", "# ## Types\n#\n# As in `return x.mean(dim=0)`.", "gives away the solution of 'column_means'"),
+        ("# ## Types", "# ## Types\n#\n# As in `x.mean(dim=0)`.", "gives away the solution of 'column_means'"),
         ("lab.promotion.reveal(", f"print('{SOLUTION}')\nlab.promotion.reveal(", "gives away the solution"),
     ],
 )

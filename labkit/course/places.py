@@ -35,13 +35,15 @@ def find_course(start: Path | None = None) -> Path:
 
 
 def chapters(root: Path, names: tuple[str, ...] = ()) -> list[Chapter]:
-    """Return the chapters under `root` in order: all of them, or those that `names` say.
+    """Return the chapters under `root` in order: all of them, or those that `names` say. A chapter's file has a number.
 
     A name is a number ("05"), a chapter ("05_training_loop") or one of its files. Raises LabkitError for a name that
     fits no chapter.
     """
     folder = root / "notebooks"
-    found = [Chapter(path, folder / f"{path.stem}.ipynb") for path in sorted((folder / "source").glob("*.py"))]
+    found = [
+        Chapter(path, folder / f"{path.stem}.ipynb") for path in sorted((folder / "source").glob("[0-9][0-9]_*.py"))
+    ]
     if not names:
         return found
     chosen = []

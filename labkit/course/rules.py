@@ -115,7 +115,10 @@ def _given_away(notebook: NotebookNode, lab: Chapter) -> list[str]:
 
 
 def telling_parts(exercise: Exercise) -> list[str]:
-    """Return what the solution has and the stub has not: its neighbouring new lines, each group as one line."""
+    """Return what the solution has and the stub has not: its neighbouring new lines, each group as one line.
+
+    The word `return` tells nothing, and the expression after it everything.
+    """
     known = {_one_line(line) for line in exercise.stub.splitlines()}
     groups = [[]]
     for line in map(_one_line, exercise.solved.splitlines()):
@@ -123,7 +126,7 @@ def telling_parts(exercise: Exercise) -> list[str]:
             groups[-1].append(line)
         elif groups[-1]:
             groups.append([])
-    return [" ".join(group) for group in groups if group]
+    return [" ".join(group).removeprefix("return ") for group in groups if group]
 
 
 def _printed(cell: NotebookNode) -> str:

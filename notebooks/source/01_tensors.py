@@ -475,8 +475,7 @@ print(" ", error_of(lambda: torch.zeros(1, 3).expand(2, 3).add_(1))[:112], "…"
 
 # %% [markdown]
 # 1. `permute` left strides that no view can express: use `flatten(1)` or `reshape`, as the message says.
-# 2. NumPy's floats are float64, weights are float32. Convert where the data come in: `torch.tensor(array,
-#    dtype=torch.float32)`.
+# 2. NumPy's floats are float64, weights are float32. Convert where the data come in, with a `dtype=`.
 # 3. (4, 1) against (4,): each with every one. Only a warning, and none at all if you write the formula yourself.
 # 4. `from_numpy` shares the memory, and `-=` writes into it: the original data are gone. Take `torch.tensor`.
 # 5. Model and batch are on two devices (`meta` stands for a GPU): `inputs = inputs.to(device)`, with the assignment.

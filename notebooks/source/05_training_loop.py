@@ -14,6 +14,8 @@
 fast: bool = True  # True: short runs that show each effect; False: longer ones
 
 # %%
+# %load_ext labkit
+
 import copy
 import math
 import warnings

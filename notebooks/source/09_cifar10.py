@@ -24,6 +24,8 @@ run_dir: str = "runs"  # folder for the records of runs
 fast: bool = True  # True: at most 2,000 pictures; False: all of them
 
 # %%
+# %load_ext labkit
+
 import json
 import math
 import os
