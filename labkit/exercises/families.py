@@ -59,10 +59,7 @@ def module(answer: Any, *inputs: Any) -> Any:
 
     Parameters of one shape get equal values in every answer, so that the order of creation does not count.
     """
-    if not (inspect.isclass(answer) and issubclass(answer, nn.Module)):
-        raise WrongKind(
-            "This exercise asks for a class derived from nn.Module. Give `check` the class, without brackets."
-        )
+    need_module(answer)
     built = answer()
     _fill(built)
     output = built(*inputs)
@@ -105,3 +102,9 @@ def need_function(answer: Any) -> None:
     """Raise WrongKind for what cannot be called."""
     if not isinstance(answer, Callable):
         raise WrongKind("This exercise asks for a function. Give `check` the function itself, without calling it.")
+
+
+def need_module(answer: Any) -> None:
+    """Raise WrongKind for anything but a class of modules."""
+    if not (inspect.isclass(answer) and issubclass(answer, nn.Module)):
+        raise WrongKind("This must be a class derived from nn.Module. Give the class, without brackets behind it.")

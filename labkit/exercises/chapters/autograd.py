@@ -1,8 +1,9 @@
 """Chapter 02: what the learner is asked about autograd."""
 
+from labkit.exercises.chapters.autograd_freezing import FREEZE_BODY
 from labkit.exercises.chapters.autograd_losses import CRITIC_LOSSES, GRADIENT_ANGLE
 from labkit.exercises.chapters.autograd_operations import SWISH
-from labkit.exercises.chapters.autograd_recording import FREEZE_BODY, LEAF_COPY, ONE_UPDATE
+from labkit.exercises.chapters.autograd_recording import LEAF_COPY, ONE_UPDATE
 from labkit.exercises.chapters.autograd_values import UNDO_BROADCASTING, UNIT_ROWS
 from labkit.exercises.exercise import Chapter, Prediction
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from labkit.exercises import families
-from labkit.exercises.chapters.tensors_making import normal
 from labkit.exercises.declaration import Misconception
+from labkit.exercises.drawing import normal, with_drawn_weights
 from labkit.exercises.exercise import Exercise
 from labkit.exercises.families import WrongKind
 
@@ -22,10 +22,7 @@ def as_float(answer: Any, first: Tensor, second: Tensor, parameters: Parameters)
 
 def two_losses(generator: torch.Generator, count: int, hidden: int) -> tuple[Tensor, Tensor, Parameters]:
     """Return two losses of one small network, for two tasks that share all its parameters."""
-    model = nn.Sequential(nn.Linear(3, hidden), nn.Tanh(), nn.Linear(hidden, 2))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(normal(generator, *parameter.shape))
+    model = with_drawn_weights(generator, nn.Sequential(nn.Linear(3, hidden), nn.Tanh(), nn.Linear(hidden, 2)))
     outputs, targets = model(normal(generator, count, 3)), normal(generator, count, 2)
     first, second = (outputs - targets).square().mean(dim=0)
     return first, second, list(model.parameters())
@@ -132,11 +129,9 @@ def who_learns(answer: Any, generator: nn.Module, critic: nn.Module, real: Tenso
 
 
 def _adversaries(generator: torch.Generator, count: int) -> tuple[nn.Module, nn.Module, Tensor, Tensor]:
-    networks = nn.Linear(2, 3), nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
-    with torch.no_grad():
-        for parameter in [one for network in networks for one in network.parameters()]:
-            parameter.copy_(normal(generator, *parameter.shape))
-    return *networks, normal(generator, count, 3), normal(generator, count, 2)
+    maker = with_drawn_weights(generator, nn.Linear(2, 3))
+    critic = with_drawn_weights(generator, nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)))
+    return maker, critic, normal(generator, count, 3), normal(generator, count, 2)
 
 
 def _losses(for_critic: Tensor, for_generator: Tensor, critic: nn.Module, real: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Chapter 02, third part: an operation of one's own."""
+"""Chapter 02, fourth part: an operation of one's own."""
 
 import inspect
 from collections.abc import Callable
@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labkit.exercises.chapters.tensors_making import normal
 from labkit.exercises.declaration import Misconception
+from labkit.exercises.drawing import normal
 from labkit.exercises.exercise import Exercise
 from labkit.exercises.families import WrongKind
 

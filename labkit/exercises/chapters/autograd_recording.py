@@ -1,41 +1,14 @@
-"""Chapter 02, first part: leaves, one update, and parameters that shall not learn."""
-
-from typing import Any
+"""Chapter 02, first part: a new leaf, and one update."""
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from labkit.exercises import families
-from labkit.exercises.chapters.tensors_making import normal
 from labkit.exercises.declaration import Misconception
 from labkit.exercises.differences import Tolerance
+from labkit.exercises.drawing import normal, with_drawn_weights
 from labkit.exercises.exercise import Exercise
-
-
-class BodyAndHead(nn.Module):
-    """A network of two named parts, as one that was trained before and gets a new head."""
-
-    def __init__(self, body: nn.Module, head: nn.Module) -> None:
-        super().__init__()
-        self.body, self.head = body, head
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Return the head's outputs."""
-        return self.head(self.body(inputs))
-
-
-def who_gets_a_gradient(answer: Any, model: nn.Module, inputs: Tensor) -> Any:
-    """Let the answer prepare a model, go backward once, and return the names of the parameters with a gradient."""
-    families.need_function(answer)
-    if answer(model) is ...:
-        return ...
-    model(inputs).square().mean().backward()
-    return {
-        "parameters with a gradient": [name for name, one in model.named_parameters() if one.grad is not None],
-        "training mode": [part.training for part in (model, model.body, model.head)],
-    }
-
 
 LEAF_COPY = Exercise(
     name="leaf_copy",
@@ -92,10 +65,7 @@ LEAF_COPY = Exercise(
 
 
 def _training(generator: torch.Generator, count: int, momentum: float) -> tuple:
-    model = nn.Linear(3, 1)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(normal(generator, *parameter.shape))
+    model = with_drawn_weights(generator, nn.Linear(3, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=momentum)
     return model, optimizer, normal(generator, count, 3), normal(generator, count, 1)
 
@@ -192,70 +162,4 @@ ONE_UPDATE = Exercise(
         ),
     ),
     note="Ask: where else may zero_grad stand? Let them try the end of the function; the check accepts it.",
-)
-
-
-def _flag_on_the_module(model: BodyAndHead) -> None:
-    model.body.requires_grad = False
-
-
-def _weights_only(model: BodyAndHead) -> None:
-    for name, parameter in model.body.named_parameters():
-        parameter.requires_grad_("bias" in name)
-
-
-FREEZE_BODY = Exercise(
-    name="freeze_body",
-    prompt="`model.body` was trained by somebody else, `model.head` is new. See to it that from now on only the head "
-    "learns. The function returns nothing.",
-    stub='''def freeze_body(model):
-    """From now on, only the parameters of model.head get gradients."""
-    return ...  # your turn''',
-    solved='''def freeze_body(model):
-    """From now on, only the parameters of model.head get gradients."""
-    model.body.requires_grad_(False)''',
-    hints=(
-        "Who has the flag `requires_grad`, a module or its parameters?",
-        "A loop over `model.body.parameters()` sets it. A module also has a method that does this loop for you, and "
-        "its name ends in an underscore.",
-    ),
-    cases=lambda generator: [
-        (BodyAndHead(nn.Linear(3, 4), nn.Linear(4, 2)), normal(generator, 5, 3)),
-        (
-            BodyAndHead(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 4)), nn.Linear(4, 1)),
-            normal(generator, 2, 3),
-        ),
-        (BodyAndHead(nn.Sequential(nn.Linear(2, 4), nn.LayerNorm(4)), nn.Linear(4, 3)), normal(generator, 3, 2)),
-    ],
-    run=who_gets_a_gradient,
-    praise="And nothing is recorded for the body any more: the backward pass ends at the head, and is cheaper.",
-    misconceptions=(
-        Misconception(
-            "no parameter was told",
-            _flag_on_the_module,
-            "All parameters still get gradients. `model.body.requires_grad = False` gives the *module* a new "
-            "attribute that nobody reads, `parameter.detach()` returns another tensor, and clearing `.grad` lasts "
-            "until the next `backward`. The flag sits on each parameter.",
-        ),
-        Misconception(
-            "eval is not freezing",
-            lambda model: model.body.eval() and None,
-            "`eval()` tells dropout and batch normalisation how to behave. The parameters learn on.",
-        ),
-        Misconception(
-            "everything frozen",
-            lambda model: model.requires_grad_(False) and None,
-            "Now nobody learns: nothing in the graph requires grad, so there is no graph, and `backward` raises.",
-        ),
-        Misconception(
-            "the head instead",
-            lambda model: model.head.requires_grad_(False) and None,
-            "The wrong way round: the new head stays at random, and what others trained is trained away.",
-        ),
-        Misconception(
-            "the biases learn on",
-            _weights_only,
-            "You froze what is called weight. The biases of the body still get gradients.",
-        ),
-    ),
 )

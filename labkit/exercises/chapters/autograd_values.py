@@ -1,4 +1,4 @@
-"""Chapter 02, fourth part: rows scaled without spoiling the graph, and broadcasting undone for the engine."""
+"""Chapter 02, fifth part: rows scaled without spoiling the graph, and broadcasting undone for the engine."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from labkit.exercises import families
-from labkit.exercises.chapters.tensors_making import normal
 from labkit.exercises.declaration import Misconception
+from labkit.exercises.drawing import normal
 from labkit.exercises.exercise import Exercise
 
 
@@ -122,9 +122,8 @@ def _first_only(gradient: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 UNDO_BROADCASTING = Exercise(
     name="undo_broadcasting",
     prompt="One thing is hidden in the plus of `… @ weight_1 + bias_1`. In `a + b`, broadcasting stretched `b`, so the "
-    "gradient that comes back has the large shape. `b` was used many times, and "
-    "a value that is used many times gets the *sum* of all its gradients. Return that sum in the shape of `b`, for "
-    "NumPy arrays.",
+    "gradient that comes back has the large shape. `b` was used many times, and a value that is used many times gets "
+    "the *sum* of all its gradients. Return that sum in the shape of `b`, for NumPy arrays.",
     stub='''def undo_broadcasting(gradient, shape):
     """Return the gradient summed over the axes that broadcasting had stretched, in this shape."""
     return ...  # your turn''',

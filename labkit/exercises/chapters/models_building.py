@@ -5,10 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labkit.exercises.chapters.tensors_making import normal
 from labkit.exercises.declaration import Misconception
+from labkit.exercises.drawing import normal
 from labkit.exercises.exercise import Exercise
-from labkit.exercises.parts.layers import need_module
+from labkit.exercises.families import need_module
 
 
 def run_stack(answer: Any, width: int, depth: int, inputs: Tensor) -> Any:

@@ -1,27 +1,14 @@
 """Chapter 04, fifth part: a new head on an old body."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from torch import Tensor, nn
 
 from labkit.exercises import families
-from labkit.exercises.chapters.tensors_making import normal
 from labkit.exercises.declaration import Misconception
+from labkit.exercises.drawing import BodyAndHead, normal
 from labkit.exercises.exercise import Exercise
-
-
-class Network(nn.Module):
-    """A body and a head, as pretrained networks have."""
-
-    def __init__(self, width: int, classes: int):
-        super().__init__()
-        self.body = nn.Sequential(nn.Linear(5, width), nn.ReLU())
-        self.head = nn.Linear(width, classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return scores (B, classes)."""
-        return self.head(self.body(x))
 
 
 def run_new_head(answer: Any, model: nn.Module, classes: int, inputs: Tensor) -> Any:
@@ -42,19 +29,25 @@ def run_new_head(answer: Any, model: nn.Module, classes: int, inputs: Tensor) ->
     }
 
 
-def _with_new_head(
-    collect: Callable[[nn.Module], list], freeze_first: bool = True, freeze_after: bool = False
-) -> Callable[[nn.Module, int], list]:
-    """Return an answer that freezes before or after it has put the head in, and returns some parameters."""
+def _network(width: int, classes: int) -> BodyAndHead:
+    return BodyAndHead(nn.Sequential(nn.Linear(5, width), nn.ReLU()), nn.Linear(width, classes))
 
-    def new_head(model: nn.Module, classes: int) -> list:
-        model.requires_grad_(not freeze_first)
-        model.head = nn.Linear(model.head.in_features, classes)
-        if freeze_after:
-            model.requires_grad_(False)
-        return collect(model)
 
-    return new_head
+def _frozen_after(model: nn.Module, classes: int) -> list:
+    model.head = nn.Linear(model.head.in_features, classes)
+    model.requires_grad_(False)
+    return list(model.head.parameters())
+
+
+def _never_frozen(model: nn.Module, classes: int) -> list:
+    model.head = nn.Linear(model.head.in_features, classes)
+    return list(model.head.parameters())
+
+
+def _all_returned(model: nn.Module, classes: int) -> list:
+    model.requires_grad_(False)
+    model.head = nn.Linear(model.head.in_features, classes)
+    return list(model.parameters())
 
 
 def _collected_too_early(model: nn.Module, classes: int) -> list:
@@ -96,27 +89,27 @@ NEW_HEAD = Exercise(
         "The list is made last, from the layer that is in the model by then.",
     ),
     cases=lambda generator: [
-        (Network(6, 10), 3, normal(generator, 2, 5)),
-        (Network(4, 2), 7, normal(generator, 1, 5)),
+        (_network(6, 10), 3, normal(generator, 2, 5)),
+        (_network(4, 2), 7, normal(generator, 1, 5)),
     ],
     run=run_new_head,
     praise="If the body has batch normalisation, its statistics still move: `models.freeze` stops those too.",
     misconceptions=(
         Misconception(
             "the new head is frozen too",
-            _with_new_head(lambda model: list(model.head.parameters()), freeze_after=True),
+            _frozen_after,
             "Frozen after the new head was in: now nothing learns at all, and `backward` has nowhere to go. Freeze "
             "first, then replace.",
         ),
         Misconception(
             "the body is not frozen",
-            _with_new_head(lambda model: list(model.head.parameters()), freeze_first=False),
+            _never_frozen,
             "The optimizer does not move the body, but autograd computes all its gradients: time and memory for "
             "nothing. `requires_grad_(False)` stops that.",
         ),
         Misconception(
             "all parameters for the optimizer",
-            _with_new_head(lambda model: list(model.parameters())),
+            _all_returned,
             "The frozen ones get no gradient, so most optimizers leave them alone; but the list should say what is "
             "meant. Return those of the head.",
         ),

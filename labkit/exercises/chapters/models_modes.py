@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from labkit.exercises import families
-from labkit.exercises.chapters.tensors_making import normal
 from labkit.exercises.declaration import Misconception
+from labkit.exercises.drawing import normal
 from labkit.exercises.exercise import Exercise
 
 

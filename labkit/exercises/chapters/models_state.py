@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from labkit.exercises.declaration import Misconception
 from labkit.exercises.exercise import Exercise
-from labkit.exercises.parts.layers import need_module
+from labkit.exercises.families import need_module
 
 
 def run_standardise(answer: Any, mean: Tensor, deviation: Tensor, pictures: Tensor) -> Any:

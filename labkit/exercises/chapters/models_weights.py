@@ -38,25 +38,34 @@ def _cases(generator: torch.Generator) -> list[tuple]:
     return [(nn.Conv2d(16, 32, 3, bias=False), norm, nn.Linear(400, 100))]
 
 
-def _starts(
-    fill: Callable[[Tensor], object],
-    kinds: tuple[type, ...] = (nn.Linear, nn.Conv2d),
-    clears: bool = True,
-    asks: bool = True,
-) -> Callable[[nn.Module], None]:
-    """Return an answer with one thing changed: how it fills, which layers, whether it clears the bias and asks."""
+def _starts(fill: Callable[[Tensor], object]) -> Callable[[nn.Module], None]:
+    """Return an answer that is right but for the values with which it fills the weights."""
 
     def start_weights(layer: nn.Module) -> None:
-        if isinstance(layer, kinds):
+        if isinstance(layer, nn.Linear | nn.Conv2d):
             fill(layer.weight)
-            if clears and (not asks or layer.bias is not None):
+            if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
 
     return start_weights
 
 
-def _kaiming(weight: Tensor) -> object:
-    return nn.init.kaiming_normal_(weight, nonlinearity="relu")
+def _takes_a_bias_for_granted(layer: nn.Module) -> None:
+    if isinstance(layer, nn.Linear | nn.Conv2d):
+        nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+        nn.init.zeros_(layer.bias)
+
+
+def _whatever_has_a_weight(layer: nn.Module) -> None:
+    if hasattr(layer, "weight"):
+        nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+        if layer.bias is not None:
+            nn.init.zeros_(layer.bias)
+
+
+def _leaves_the_bias(layer: nn.Module) -> None:
+    if isinstance(layer, nn.Linear | nn.Conv2d):
+        nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
 
 
 START_WEIGHTS = Exercise(
@@ -84,14 +93,14 @@ START_WEIGHTS = Exercise(
     misconceptions=(
         Misconception(
             "every layer has a bias",
-            _starts(_kaiming, asks=False),
+            _takes_a_bias_for_granted,
             "A convolution before a batch normalisation is made with `bias=False`; its `bias` is None. Ask for it.",
         ),
         Misconception(
             "the normalisation too",
-            _starts(_kaiming, kinds=(nn.Linear, nn.Conv2d, nn.BatchNorm2d)),
-            "Whatever has a `weight`? That of a batch normalisation is one scale a channel: it has no fan-in, "
-            "so Kaiming's rule raises an error, and it should keep what it has.",
+            _whatever_has_a_weight,
+            "Whatever has a `weight`? That of a batch normalisation is one scale a channel: it has no fan-in, so "
+            "Kaiming's rule raises an error, and it should keep what it has.",
         ),
         Misconception(
             "Xavier",
@@ -117,7 +126,7 @@ START_WEIGHTS = Exercise(
         ),
         Misconception(
             "the bias is forgotten",
-            _starts(_kaiming, clears=False),
+            _leaves_the_bias,
             "The weights are right. The biases have their random first values; they are to be zero.",
         ),
     ),

@@ -2,9 +2,9 @@
 
 import torch
 
-from labkit.exercises.chapters.tensors_making import normal
 from labkit.exercises.declaration import Misconception
 from labkit.exercises.differences import Tolerance
+from labkit.exercises.drawing import normal
 from labkit.exercises.exercise import Exercise
 
 SQUARED_ERROR = Exercise(

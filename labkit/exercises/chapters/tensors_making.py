@@ -4,16 +4,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from labkit.exercises import families
 from labkit.exercises.declaration import Misconception
+from labkit.exercises.drawing import normal
 from labkit.exercises.exercise import Exercise
-
-
-def normal(generator: torch.Generator, *shape: int) -> Tensor:
-    """Draw float32 numbers around 0."""
-    return torch.randn(shape, generator=generator)
 
 
 def after_a_change(answer: Any, array: np.ndarray) -> Any:

@@ -1,8 +1,8 @@
 """Chapter 01, second part: shapes, views and changing in place."""
 
 from labkit.exercises import families
-from labkit.exercises.chapters.tensors_making import normal
 from labkit.exercises.declaration import Misconception
+from labkit.exercises.drawing import normal
 from labkit.exercises.exercise import Exercise
 
 CHANNELS_FIRST = Exercise(

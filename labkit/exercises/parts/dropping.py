@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from labkit.exercises.declaration import Misconception
 from labkit.exercises.exercise import Exercise
-from labkit.exercises.parts.layers import need_module
+from labkit.exercises.families import need_module
 
 _SIDE = 400  # rows and columns of the ones that are dropped: enough to tell 0.30 from 0.31
 

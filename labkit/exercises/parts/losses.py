@@ -17,11 +17,12 @@ def _run_loss(answer: Any, logits: Tensor, targets: Tensor) -> Any:
     need_function(answer)
     logits = logits.clone().requires_grad_()
     loss = answer(logits, targets)
-    if not isinstance(loss, Tensor) or loss.ndim > 0 or not loss.requires_grad:
-        return (
-            {"loss": loss.detach() if isinstance(loss, Tensor) else loss, "gradient": None} if loss is not ... else ...
-        )
-    loss.backward()
+    if loss is ...:
+        return ...
+    if not isinstance(loss, Tensor):
+        return {"loss": loss, "gradient": None}
+    if loss.ndim == 0 and loss.requires_grad:
+        loss.backward()
     return {"loss": loss.detach(), "gradient": logits.grad}
 
 

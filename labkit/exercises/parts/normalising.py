@@ -1,6 +1,4 @@
-"""The learner's own BatchNorm2d and Dropout: the two layers that act differently in training and in evaluation."""
-
-from typing import Any
+"""The learner's own BatchNorm2d."""
 
 import torch
 from torch import Tensor, nn
@@ -8,35 +6,7 @@ from torch import Tensor, nn
 from labkit.exercises.declaration import Misconception
 from labkit.exercises.differences import Tolerance
 from labkit.exercises.exercise import Exercise
-from labkit.exercises.parts.layers import matched, need_module, parameters_text
-
-
-def _run_batch_norm(answer: Any, values: dict[str, Tensor], batches: list[Tensor]) -> Any:
-    """Send batches through the layer in training, then in evaluation; look at outputs and at what is saved."""
-    need_module(answer)
-    features = len(values["weight"])
-    layer = answer(features)
-    if layer(batches[0]) is ...:
-        return ...
-    layer = answer(features)
-    mine = matched(layer, values)
-    observed: dict[str, Any] = {"parameters": parameters_text(layer, values if mine else None)}
-    names = ("outputs in training", "gradient of the input", "output in evaluation", "buffers", "second evaluation")
-    if mine is None:
-        return observed | dict.fromkeys(names)
-    for name, value in values.items():
-        mine[name].copy_(value)
-    first = batches[0].clone().requires_grad_()
-    outputs = [layer(batch) for batch in (first, *batches[1:])]
-    (outputs[0] ** 3).mean().backward()
-    observed["outputs in training"] = [output.detach().clone() for output in outputs]
-    observed["gradient of the input"] = first.grad
-    layer.eval()
-    observed["output in evaluation"] = layer(batches[0]).detach()
-    layer(batches[1] * 3)
-    observed["second evaluation"] = layer(batches[0]).detach()
-    statistics = [buffer for buffer in layer.buffers() if buffer.numel() == features > 1]
-    return observed | {"buffers": f"{len(statistics)} with one number for each channel"}
+from labkit.exercises.parts.layers import run_in_both_modes
 
 
 class _BatchNorm2d(nn.Module):
@@ -134,7 +104,7 @@ class _ConstantStatistics(_BatchNorm2d):
         return x.detach().mean((0, 2, 3)), x.detach().var((0, 2, 3), correction=0)
 
 
-def _batch_norm_cases(generator: torch.Generator) -> list[tuple]:
+def _cases(generator: torch.Generator) -> list[tuple]:
     def case(features: int, *shape: int) -> tuple:
         scale = torch.tensor([1.0, 0.01, 4.0])[:features, None, None]  # a channel so quiet that eps shows
         batches = [(torch.randn(shape[0], features, *shape[1:], generator=generator) + 1) * scale for _ in range(2)]
@@ -188,8 +158,8 @@ BATCH_NORM = Exercise(
         "`x.mean((0, 2, 3))` has one number a channel; `[:, None, None]` lines it up with height and width.",
         "`self.training` tells the mode. Update the running values under `torch.no_grad()`, in training only.",
     ),
-    cases=_batch_norm_cases,
-    run=_run_batch_norm,
+    cases=_cases,
+    run=run_in_both_modes,
     misconceptions=(
         Misconception(
             "the batch is divided by the unbiased deviation",
