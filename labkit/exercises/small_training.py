@@ -61,7 +61,7 @@ def train(
     with undisturbed():
         start = _Network(TORCH).to(dtype)
         network = _Network(parts if masks is None else parts | {"dropout": partial(_Replayed, masks)}).to(dtype)
-        _weights(network, start, copy=True)
+        _set_weights(network, start)
         drawn = _note_masks(network.dropout)
         network.eval()  # as it is after an evaluation: the training step has to see to the mode
         optimizer = parts["optimizer"](network.parameters(), lr=0.05, momentum=0.9)
@@ -142,19 +142,22 @@ def _note_masks(dropout: nn.Module) -> list[Tensor]:
     return masks
 
 
-def _weights(network: _Network, start: _Network, copy: bool = False) -> dict[str, Tensor]:
-    """Return copies of all weights under torch's names and in torch's shapes; copy: set them to those of `start`."""
+def _weights(network: _Network, start: _Network) -> dict[str, Tensor]:
+    """Return the weights under torch's names and in torch's shapes, those of `start`, as views to write to."""
     found = {}
     for name, layer in start.named_children():
         like = dict(layer.named_parameters())
         mine = matched(getattr(network, name), like)
         if mine is None:
             raise LookupError(f"it needs the parameters {', '.join(like)}" if like else "it needs no parameters")
-        for parameter, value in mine.items():
-            if copy:
-                value.copy_(like[parameter].detach())
-            found[f"{name}.{parameter}"] = value.clone()
+        found |= {f"{name}.{parameter}": value for parameter, value in mine.items()}
     return found
+
+
+def _set_weights(network: _Network, start: _Network) -> None:
+    """Set the weights of a network to those of `start`."""
+    for name, value in _weights(network, start).items():
+        value.copy_(start.get_parameter(name).detach())
 
 
 def _batches(cut: Callable, inputs: Tensor, targets: Tensor, epochs: int) -> Iterator[tuple[Tensor, Tensor]]:

@@ -64,7 +64,8 @@ def side_by_side(*, updates: int = UPDATES, **own: Any) -> Comparison:
     for name, part in swapped.items():
         row, is_equal = _compared(name, results[name], {name: part}, rounding, updates)
         rows.append(row)
-        equal += [name] * is_equal
+        if is_equal:
+            equal.append(name)
         if results[name].is_right and not is_equal:
             notes.append(f"`{name}` passes its check, but the training with it ends elsewhere: {row['training']}.")
     is_right = bool(equal) and len(equal) == len(swapped)
