@@ -9,6 +9,12 @@ import torch.nn as nn
 from labkit import randomness
 
 
+def zeros_for(model: nn.Module, shape: tuple[int, ...], batch_size: int) -> torch.Tensor:
+    """Return a batch of zeros (batch_size, *shape) with the device and the dtype of the model's first parameter."""
+    first = next(model.parameters(), torch.zeros(()))
+    return torch.zeros(batch_size, *shape, device=first.device, dtype=first.dtype)
+
+
 @contextmanager
 def left_as_it_was(model: nn.Module) -> Iterator[None]:
     """Put the modes, the buffers (such as batch statistics) and the random numbers back after the block."""

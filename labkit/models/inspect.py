@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from labkit.errors import ConfigError
-from labkit.models.dry_run import left_as_it_was
+from labkit.models.dry_run import left_as_it_was, zeros_for
 from labkit.models.fixes import fix_for_forward, fix_for_inputs, fix_for_layer, own_line
 from labkit.table import Table
 
@@ -51,7 +51,7 @@ def shape_trace(model: nn.Module, inputs: tuple[int, ...] | Tensor, batch_size: 
     Raises ShapeError that names the failing layer, what came in, and where it is known the fix.
     """
     _refuse_lazy_layers(model)
-    batch = inputs if isinstance(inputs, Tensor) else _zeros(model, inputs, batch_size)
+    batch = inputs if isinstance(inputs, Tensor) else zeros_for(model, inputs, batch_size)
     rows, outputs, running, handles = [], {}, [], []
     names = {module: name for name, module in model.named_modules()}
 
@@ -82,11 +82,6 @@ def shape_trace(model: nn.Module, inputs: tuple[int, ...] | Tensor, batch_size: 
             for handle in handles:
                 handle.remove()
     return table
-
-
-def _zeros(model: nn.Module, shape: tuple[int, ...], batch_size: int) -> Tensor:
-    first = next(model.parameters(), torch.zeros(()))
-    return torch.zeros(batch_size, *shape, device=first.device, dtype=first.dtype)
 
 
 def _refusal(

@@ -9,7 +9,7 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
-from labkit.models.dry_run import left_as_it_was
+from labkit.models.dry_run import left_as_it_was, zeros_for
 from labkit.models.inspect import shape_trace
 from labkit.table import Table
 
@@ -22,10 +22,8 @@ def memory_table(model: nn.Module, image_shape: tuple[int, ...], batch_size: int
     again. The model is left as it was. Raises ConfigError for a lazy layer and for pictures that do not fit.
     """
     shape_trace(model, image_shape)  # says why, if something does not fit
-    first = next(model.parameters(), torch.zeros(()))
-    zeros = torch.zeros(batch_size, *image_shape, device=first.device, dtype=first.dtype)
     with left_as_it_was(model):
-        kept = kept_by_layer(model.train(), zeros)
+        kept = kept_by_layer(model.train(), zeros_for(model, image_shape, batch_size))
     seen: set[int] = set()
     rows = []
     for name, module in model.named_modules():

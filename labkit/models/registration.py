@@ -78,7 +78,7 @@ def registration(
     hidden = []
     for found in reachable(model):
         if id(found.thing) not in known and _matters(found, model):
-            hidden.append(_described(found))
+            hidden.append(Hidden(found.path, _what(found.thing), _why(found), _fix(found)))
             known |= _parts(found.thing)
     if example is not None:
         shape_trace(model, example)
@@ -115,11 +115,6 @@ def has_state(module: nn.Module) -> bool:
     return tensors or any(isinstance(one, _DropoutNd) for one in module.modules())
 
 
-def _described(found: Found) -> Hidden:
-    name = "self." + found.attribute
-    return Hidden(found.path, _what(found.thing), _why(found), _fix(found, name))
-
-
 def _what(thing: Tensor | nn.Module) -> str:
     if isinstance(thing, Tensor):
         return f"tensor {'×'.join(map(str, thing.shape)) or 'scalar'}"
@@ -142,8 +137,9 @@ def _why(found: Found) -> str:
     return "the result of a forward pass, with its graph" if found.thing.grad_fn else "a plain tensor"
 
 
-def _fix(found: Found, name: str) -> str:
+def _fix(found: Found) -> str:
     """Return the fix as a sentence with code."""
+    name = f"self.{found.attribute}"
     tensor = isinstance(found.thing, Tensor)
     trained = tensor and found.thing.requires_grad
     match found.holder:
@@ -176,30 +172,31 @@ def _buffers(found: Found) -> str:
 
 def _made_in_forward(model: nn.Module, example: Tensor, known: set[int]) -> list[Hidden]:
     """Run forward twice and return the layers with state, and the trained tensors, that nobody had registered."""
-    runs: list[tuple[list[nn.Module], list[Tensor]]] = []
     with left_as_it_was(model), torch.enable_grad():
         model.eval()
-        for _ in range(2):
-            called: list[nn.Module] = []  # holds them, so that two modules never have the same id
-
-            def note(module: nn.Module, inputs: object, called: list[nn.Module] = called) -> None:
-                called.append(module)
-
-            handle = register_module_forward_pre_hook(note)
-            try:
-                output = model(example)
-            finally:
-                handle.remove()
-            runs.append((called, list(_leaves(output))))
+        first, second = _used(model, example), _used(model, example)
+    again = {id(thing) for thing in second}
     hidden = []
-    for place, (first, second) in enumerate(zip(*runs, strict=True)):
-        again = {id(thing) for thing in second}
-        for thing in first:
-            if id(thing) in known or (place == 0 and not has_state(thing)):
-                continue
-            known |= _parts(thing)
-            hidden.append(_stranger(thing, is_new=id(thing) not in again))
+    for thing in first:
+        if id(thing) in known or (isinstance(thing, nn.Module) and not has_state(thing)):
+            continue
+        known |= _parts(thing)
+        hidden.append(_stranger(thing, is_new=id(thing) not in again))
     return hidden
+
+
+def _used(model: nn.Module, example: Tensor) -> list[nn.Module | Tensor]:
+    """Run forward once; return the modules that were called, then the tensors to which gradients would flow.
+
+    The list holds them, so that what the next run makes never has the id of one of these.
+    """
+    called: list[nn.Module] = []
+    handle = register_module_forward_pre_hook(lambda module, inputs: called.append(module))
+    try:
+        output = model(example)
+    finally:
+        handle.remove()
+    return [*called, *_leaves(output)]
 
 
 def _stranger(thing: Tensor | nn.Module, is_new: bool) -> Hidden:
