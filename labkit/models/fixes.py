@@ -10,6 +10,8 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
+from labkit.models.arithmetic import Window
+
 _NORMS = (nn.modules.batchnorm._NormBase,)
 _CONVOLUTIONS = (nn.modules.conv._ConvNd,)
 _POOLS = (nn.modules.pooling._MaxPoolNd, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)
@@ -54,7 +56,7 @@ def fix_for_layer(layer: nn.Module, inputs: object) -> str:
     if isinstance(layer, _CONVOLUTIONS):
         return _convolution(layer, x)
     if isinstance(layer, _POOLS):
-        return _too_small(layer, x, 0, 1) or _dimensions(layer, x)
+        return _too_small(layer, x) or _dimensions(layer, x)
     if isinstance(layer, _NORMS):
         return _norm(layer, x)
     return ""
@@ -118,22 +120,24 @@ def _convolution(layer: nn.modules.conv._ConvNd, x: Tensor) -> str:
         return takes + f"Make it `{name}({channels}, {layer.out_channels}, …)`."
     if layer.transposed or isinstance(layer.padding, str):
         return ""
-    return _too_small(layer, x, layer.padding, layer.dilation)
+    return _too_small(layer, x)
 
 
-def _too_small(layer: nn.Module, x: Tensor, padding: int | tuple, dilation: int | tuple) -> str:
-    """Compare the window with the picture, padding included."""
-    sides = x.shape[2:]
-    kernel, padding, dilation = (
-        one if isinstance(one, tuple) else (one,) * len(sides)
-        for one in (layer.kernel_size, padding or layer.padding, dilation)
-    )
-    for side, size, zeros, spread in zip(sides, kernel, padding, dilation, strict=False):
-        if side + 2 * zeros < spread * (size - 1) + 1:
-            window = "×".join(str(d * (k - 1) + 1) for k, d in zip(kernel, dilation, strict=False))
+def _too_small(layer: nn.Module, x: Tensor) -> str:
+    """Compare the window with the picture (…, *sides), padding included."""
+    count = _side_count(layer)
+    if count == 0 or x.ndim not in (count + 1, count + 2):
+        return ""
+    sides = x.shape[-count:]
+    numbers = (layer.kernel_size, 1, layer.padding, getattr(layer, "dilation", 1))  # how far it strides does not count
+    for_each_side = zip(*(one if isinstance(one, tuple | list) else [one] * len(sides) for one in numbers), strict=True)
+    windows = [Window(*settings) for settings in for_each_side]
+    for side, window in zip(sides, windows, strict=True):
+        if not window.fits(side):
+            spans = "×".join(str(one.span) for one in windows)
             return (
-                f"Its window of {window} is larger than the picture of {'×'.join(map(str, sides))}. Take a smaller "
-                f"kernel, `padding={size // 2}`, one pooling less before it, or larger pictures."
+                f"Its window of {spans} is larger than the picture of {'×'.join(map(str, sides))}. Take a smaller "
+                f"kernel, `padding={window.kernel_size // 2}`, one pooling less before it, or larger pictures."
             )
     return ""
 
@@ -146,10 +150,15 @@ def _norm(layer: nn.modules.batchnorm._NormBase, x: Tensor) -> str:
 
 
 def _dimensions(layer: nn.Module, x: Tensor) -> str:
-    """Say how many dimensions a layer wants: the number stands in its name."""
-    digits = re.search(r"(\d)d$", type(layer).__name__)
-    if digits is None:
+    """Say how many dimensions a layer wants, "" if the input has as many."""
+    count = _side_count(layer)
+    wanted = ("batch", "channels", *("depth", "height", "width")[3 - count :])
+    if count == 0 or x.ndim == len(wanted):
         return ""
-    names = ("batch", "channels", "depth", "height", "width")
-    wanted = (*names[:2], *names[5 - int(digits[1]) :])
     return f"It takes {len(wanted)} dimensions ({', '.join(wanted)}), and {x.ndim} came in."
+
+
+def _side_count(layer: nn.Module) -> int:
+    """Return how many sides the pictures of a layer have, 0 if unknown: Conv2d, or what derives from it, has 2."""
+    names = (kind.__name__ for kind in type(layer).__mro__)
+    return next((int(name[-2]) for name in names if re.search(r"[123]d$", name)), 0)

@@ -39,6 +39,10 @@ class Reshaping(nn.Module):
         return self.layer(inputs).view(-1, 100)
 
 
+class Wide(nn.Conv2d):
+    """A layer of one's own, without a number in its name."""
+
+
 def classifier(*layers: nn.Module) -> nn.Sequential:
     model = nn.Sequential()
     model.features, model.classifier = nn.Sequential(*layers[:-1]), layers[-1]
@@ -60,6 +64,16 @@ PLANTED = {
         classifier(nn.MaxPool2d(4), nn.Conv2d(1, 4, 5), nn.Flatten()),
         (1, 12, 12),
         ["'features.1' (Conv2d)", "of shape 2×1×3×3", "window of 5×5 is larger than the picture of 3×3", "`padding=2`"],
+    ),
+    "kernel larger than one picture without a batch": (
+        classifier(Wide(1, 4, 5), nn.Flatten()),
+        torch.zeros(1, 3, 4),
+        ["'features.0' (Wide)", "of shape 1×3×4", "window of 5×5 is larger than the picture of 3×4", "`padding=2`"],
+    ),
+    "pooling far apart": (
+        classifier(nn.MaxPool2d(2, dilation=4), nn.Flatten()),
+        (1, 4, 4),
+        ["'features.0' (MaxPool2d)", "window of 5×5 is larger than the picture of 4×4"],
     ),
     "pooling once too often": (
         classifier(nn.MaxPool2d(2), nn.MaxPool2d(2), nn.MaxPool2d(2), nn.Flatten()),
