@@ -36,13 +36,14 @@ class Signal:
 
     def row(self) -> dict[str, str | float]:
         """Return mean and standard deviation of both, and the share of values that are exactly 0."""
+        values, gradient = self.values.double(), self.gradient.double()  # the squares of large ones overflow in float32
         return {
             "layer": self.layer,
-            "mean": self.values.mean().item(),
-            "deviation": self.values.std().item(),
-            "zeros": (self.values == 0).double().mean().item(),
-            "gradient mean": self.gradient.mean().item(),
-            "gradient deviation": self.gradient.std().item(),
+            "mean": values.mean().item(),
+            "deviation": values.std().item(),
+            "zeros": (values == 0).double().mean().item(),
+            "gradient mean": gradient.mean().item(),
+            "gradient deviation": gradient.std().item(),
         }
 
 

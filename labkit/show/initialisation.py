@@ -63,7 +63,7 @@ def _histogram(panel: Axes, signal: Signal, number: int) -> None:
 
 
 def _deviations(panel: Axes, rows: list[dict]) -> None:
-    """Draw both deviations over the layers; where they are 0 there is no point, and words say so."""
+    """Draw both deviations over the layers; where they are 0 or not finite there is no point, and words say so."""
     low, high = _SCALE
     labels = {"deviation": "values, forward", "gradient deviation": "gradients, backward"}
     for position, (name, label) in enumerate(labels.items()):
@@ -71,9 +71,11 @@ def _deviations(panel: Axes, rows: list[dict]) -> None:
         if drawn:
             panel.plot(*zip(*drawn, strict=True), **line_style(position, len(rows)), label=label)
             low, high = min(low, *(height for _, height in drawn)), max(high, *(height for _, height in drawn))
-        if zeros := sum(row[name] == 0 for row in rows):
+        found = [row[name] for row in rows]
+        missing = {"0": found.count(0), "not finite": sum(not math.isfinite(one) for one in found)}
+        if said := ", ".join(f"{what} in {count} of {len(rows)} layers" for what, count in missing.items() if count):
             style = {"transform": panel.transAxes, "color": SERIES[position].color, "fontweight": "bold"}
-            panel.text(0.02, 0.06 + 0.12 * position, f"{label}: 0 in {zeros} of {len(rows)} layers", **style)
+            panel.text(0.02, 0.06 + 0.12 * position, f"{label}: {said}", **style)
     panel.axhline(1, color=QUIET, linewidth=0.8)
     panel.set(yscale="log", xlabel="layer", ylabel="deviation", title="How large they are, layer by layer")
     panel.set(xlim=(0.5, len(rows) + 0.5), ylim=(low / 3, high * 3))

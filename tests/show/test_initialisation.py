@@ -36,6 +36,14 @@ def test_zeros_are_said_in_words() -> None:
     assert "gradients, backward: 0 in 3 of 4 layers" in texts
 
 
+def test_huge_values_are_drawn_and_what_is_not_finite_is_said_in_words() -> None:
+    lines = initialisation("normal 1", depth=40).figure.axes[-1].get_lines()
+    assert [len(line.get_ydata()) for line in lines[:2]] == [40, 40], "the deviation itself does not overflow"
+    too_deep = initialisation("normal 1", depth=50)
+    texts = [text.get_text() for panel in too_deep.figure.axes for text in panel.texts]
+    assert "not finite" in texts and any(text.startswith("values, forward: not finite in ") for text in texts)
+
+
 def test_one_layer_is_enough() -> None:
     assert len(initialisation(depth=1).data) == 1
 
