@@ -39,16 +39,17 @@ def convolution(
         _outline(panel, left, top + padding * unit, unit, window, row, column, is_wrong=side == 0)
         right = left + reach * unit + _GAP
         middle = top + (reach + padding) * unit / 2
+        above = middle - side * unit / 2  # the output stands beside the middle of the input
         write(panel, MARGIN, MARGIN + 0.15, f"input {size}×{size}" + _padded(window, size), 10)
-        write(panel, right, MARGIN + 0.15, f"output {side}×{side}" if side else "no output", 10)
+        write(panel, right, above - 0.3, f"output {side}×{side}" if side else "no output", 10)
         for i in range(side):
             for j in range(side):
                 kind = "filled" if (i, j) == (row, column) else "plain"
-                box(panel, right + j * unit, top + i * unit, unit, kind=kind)
+                box(panel, right + j * unit, above + i * unit, unit, kind=kind)
         if side:
             arrow = {"arrowstyle": "-|>", "color": INK, "mutation_scale": 14}
             panel.add_patch(FancyArrowPatch((right - 0.8, middle), (right - 0.2, middle), **arrow))
-        height = top + max(reach + padding, side) * unit + 0.3
+        height = top + (reach + padding) * unit + 0.3
         write(panel, MARGIN, height, window.formula(size), 10, color=QUIET)
         figure = cut(panel, height + 0.25)
     data = [{"row": i, "column": j, "in": "padding" if _is_padding(i, j, size) else "picture"} for i, j in sorted(seen)]
@@ -77,14 +78,8 @@ def _input(
         for j in around:
             is_padding = _is_padding(i, j, size)
             kind = "copied" if is_padding else "filled" if (i, j) in seen else "plain"
-            box(
-                panel,
-                left + j * unit,
-                top + i * unit,
-                unit,
-                text="0" if is_padding and (i, j) not in seen else "",
-                kind=kind,
-            )
+            text = "0" if is_padding and (i, j) not in seen else ""
+            box(panel, left + j * unit, top + i * unit, unit, text, kind)
 
 
 def _outline(
