@@ -1,5 +1,7 @@
 """The errors that labkit raises on purpose: one or two sentences that say what, where and how to fix it."""
 
+from collections.abc import Callable
+
 
 class LabkitError(ValueError):
     """Something the user gave cannot be used. Its text is meant to be read; the command line prints only that."""
@@ -23,3 +25,17 @@ class CheckpointError(LabkitError):
 
 class NonFiniteError(LabkitError):
     """The loss or a gradient became NaN or infinite, and training stopped before any weight was spoilt."""
+
+
+def error_of(action: Callable[[], object]) -> str:
+    """Run something that should fail and return its error as one line, or "no error".
+
+    That is the first line of its text, with the second where the first ends in a colon.
+    """
+    try:
+        action()
+    except Exception as error:
+        lines = [line.strip() for line in str(error).strip().splitlines()] or [""]
+        text = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+        return f"{type(error).__name__}: {text}"
+    return "no error"

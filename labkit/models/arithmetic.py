@@ -64,20 +64,6 @@ def output_size(size: int, kernel_size: int, stride: int = 1, padding: int = 0, 
     return Window(kernel_size, stride, padding, dilation).output_size(size)
 
 
-def transposed_size(
-    size: int, kernel_size: int, stride: int = 1, padding: int = 0, output_padding: int = 0, dilation: int = 1
-) -> int:
-    """Return the size of a side after a transposed convolution: the size that a convolution would bring back to it.
-
-    Several sizes come back to one when the stride is larger than 1; `output_padding` chooses among them.
-    """
-    window = Window(kernel_size, stride, padding, dilation)
-    found = (size - 1) * stride - 2 * padding + window.span + output_padding
-    if found < 1:
-        raise ConfigError(f"padding={padding} takes more away than there is: the output would have size {found}.")
-    return found
-
-
 def same_padding(kernel_size: int, dilation: int = 1) -> int:
     """Return the padding with which a side keeps its size at stride 1. Raises ConfigError where there is none."""
     span = Window(kernel_size, dilation=dilation).span

@@ -26,21 +26,12 @@ from torch import nn
 
 from labkit import exercises, show, tensors
 from labkit.course import parameters
+from labkit.errors import error_of
 from labkit.table import Table
 
 chosen = parameters(globals())
 lab = exercises.load("01_tensors")
 torch.set_num_threads(1)
-
-
-def error_of(action):
-    """Run something that should fail and return its error as one line."""
-    try:
-        action()
-    except Exception as error:
-        return f"{type(error).__name__}: {str(error).splitlines()[0].strip()}"
-    return "no error"
-
 
 # %% [markdown]
 # ## A training that fails in silence

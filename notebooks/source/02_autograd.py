@@ -29,6 +29,7 @@ from torch import nn
 from labkit import autograd, data, exercises, show
 from labkit.autograd import recipes, scratch
 from labkit.course import parameters
+from labkit.errors import error_of
 from labkit.table import Table
 
 chosen = parameters(globals())
@@ -139,17 +140,7 @@ display(Table(control.set(step=14).data, "All steps, forward and back."))
 control.set(step=13)
 control
 
-
 # %% claims=["C073", "C074", "C079", "C094", "C095", "C096"]
-def error_of(action):
-    """Run something that should fail and return its error as one line."""
-    try:
-        action()
-    except Exception as error:
-        return f"{type(error).__name__}: {str(error).splitlines()[0][:230]}"
-    return "no error"
-
-
 loss = (torch.tanh(weight * 2) * readout - 1) ** 2
 loss.backward()
 print("again:", error_of(loss.backward))

@@ -25,22 +25,13 @@ from torch import nn
 
 from labkit import data, exercises, models, show
 from labkit.course import parameters
+from labkit.errors import error_of
 from labkit.exercises import swap_in
 from labkit.table import Table
 
 chosen = parameters(globals())
 lab = exercises.load("04_models")
 torch.set_num_threads(1)  # networks as small as these are faster on one thread
-
-
-def error_of(action):
-    """Run something that should fail and return its error as one line."""
-    try:
-        action()
-    except Exception as error:
-        return f"{type(error).__name__}: {' '.join(str(error).split())[:150]}"
-    return "no error"
-
 
 # %% [markdown]
 # ## A network of which one layer learns

@@ -28,6 +28,7 @@ from torch.optim import lr_scheduler
 
 from labkit import data, devices, models, show, training
 from labkit.course import parameters
+from labkit.errors import error_of
 
 chosen = parameters(globals())
 torch.set_num_threads(1)  # networks as small as these are faster on one thread
@@ -122,17 +123,7 @@ show.comparison(losses, title="The same beat in another order", x_label="update"
 #
 # One order is left: stepping before `backward`.
 
-
 # %% claims=["C211"]
-def error_of(action):
-    """Run something that should fail and return its error as one line."""
-    try:
-        action()
-    except Exception as error:
-        return f"{type(error).__name__}: {str(error).splitlines()[0]}"
-    return "no error"
-
-
 print(error_of(lambda: losses_when("step zero backward")))
 
 # %% [markdown]

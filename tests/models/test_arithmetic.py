@@ -13,7 +13,6 @@ from labkit.models.arithmetic import (
     output_size,
     receptive_field,
     same_padding,
-    transposed_size,
     window_table,
     windows_of,
 )
@@ -34,23 +33,6 @@ def test_output_sizes_are_torchs(size: int, window: Window) -> None:
             layer(inputs)
         with pytest.raises(ConfigError, match="does not fit"):
             window.output_size(size)
-
-
-@given(size=st.integers(1, 20), window=WINDOWS, output_padding=st.integers(0, 2))
-@settings(deadline=None, max_examples=200)
-def test_transposed_sizes_are_torchs(size: int, window: Window, output_padding: int) -> None:
-    if output_padding >= max(window.stride, window.dilation):
-        return  # torch refuses these
-    layer = nn.ConvTranspose1d(1, 1, output_padding=output_padding, **vars(window), device="meta")
-    arguments = (size, window.kernel_size, window.stride, window.padding, output_padding, window.dilation)
-    try:
-        expected = layer(torch.empty(1, 1, size, device="meta")).shape[-1]
-    except RuntimeError:
-        with pytest.raises(ConfigError, match="more away than there is"):
-            transposed_size(*arguments)
-    else:
-        if expected > 0:
-            assert transposed_size(*arguments) == expected
 
 
 @given(windows=st.lists(WINDOWS, min_size=1, max_size=4), place=st.integers(0, 3))
