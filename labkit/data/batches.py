@@ -83,15 +83,21 @@ class SampleBatches(Dataset):
         """Return (inputs, targets): the collated samples of one request. Raises DataError if they do not fit."""
         epoch, indices = request
         samples = [self._sample(epoch, index) for index in indices.tolist()]
+        name = type(self.data).__name__
+        for index, sample in zip(indices.tolist(), samples, strict=True):
+            if sample is None:
+                raise DataError(
+                    f"Sample {index} of {name} is None. Give the loader collate=labkit.data.skip_missing, which leaves "
+                    "missing samples out."
+                )
         try:
             batch = default_collate(samples)
         except (RuntimeError, TypeError) as error:
-            name = type(self.data).__name__
             raise DataError(f"The samples of {name} cannot be put into one batch: {error}") from error
         if not isinstance(batch, tuple | list) or [type(part) for part in batch] != [Tensor, Tensor]:
             raise DataError(
-                f"A sample of {type(self.data).__name__} must be a pair (input, target) of tensors, arrays or numbers, "
-                f"got {_describe(samples[0])}. Let its __getitem__ return such a pair."
+                f"A sample of {name} must be a pair (input, target) of tensors, arrays or numbers, "
+                f"got {types_of(samples[0])}. Let its __getitem__ return such a pair."
             )
         return tuple(batch)
 
@@ -108,8 +114,8 @@ class SampleBatches(Dataset):
         return digest.hexdigest()
 
 
-def _describe(sample: object) -> str:
-    """Say of what types a sample is: "(Tensor, str)", "dict"."""
-    if isinstance(sample, tuple | list):
-        return f"({', '.join(type(part).__name__ for part in sample)})"
-    return type(sample).__name__
+def types_of(value: object) -> str:
+    """Say of what types a sample or a batch is: "(Tensor, str)", "dict"."""
+    if isinstance(value, tuple | list):
+        return f"({', '.join(type(part).__name__ for part in value)})"
+    return type(value).__name__

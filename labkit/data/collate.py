@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, default_collate
 
-from labkit.data.batches import Request, SampleBatches
+from labkit.data.batches import Request, SampleBatches, types_of
 from labkit.errors import DataError
 from labkit.table import Table
 
@@ -94,7 +94,7 @@ class CollatedBatches(SampleBatches):
         if not isinstance(batch, tuple | list) or len(batch) != 2 or not all(hasattr(part, "to") for part in batch):
             raise DataError(
                 f"collate must return a pair (inputs, targets) of tensors (or of anything with a method `to`), got "
-                f"{_types(batch)}."
+                f"{types_of(batch)}."
             )
         return *batch, missing
 
@@ -134,10 +134,3 @@ def _tensors(part: Any) -> Iterator[Tensor]:
     elif isinstance(part, tuple | list):
         for inner in part:
             yield from _tensors(inner)
-
-
-def _types(batch: Any) -> str:
-    """Say of what types a batch is: "(Tensor, str)", "dict"."""
-    if isinstance(batch, tuple | list):
-        return f"({', '.join(type(part).__name__ for part in batch)})"
-    return type(batch).__name__

@@ -56,6 +56,12 @@ def check_travels(batches: object, name: str, start_method: str) -> None:
             f"import it from there. Put it into a file (%%writefile my_data.py as the first line of its cell, then "
             f"from my_data import {written}), or use num_workers=0."
         )
+    if journey.has_generator:
+        raise DataError(
+            f"{name} keeps a torch.Generator, which cannot be sent to worker processes that start anew "
+            f"({start_method}). Draw without it, as in torch.rand(2): this loader seeds torch's own generator for each "
+            "sample. Or use num_workers=0."
+        )
     if reason is not None:
         raise DataError(
             f"{name} cannot be sent to worker processes, which start anew here ({start_method}): {reason}. Let it keep "
@@ -64,22 +70,28 @@ def check_travels(batches: object, name: str, start_method: str) -> None:
 
 
 class _Journey(pickle.Pickler):
-    """Pickles to nowhere, and notes the classes and functions that a new process would find in no file."""
+    """Pickles to nowhere, and notes what a new process cannot be given, though it can be pickled.
+
+    homeless: the classes and functions that it would find in no file. has_generator: whether there is a generator of
+    torch, whose state is shared memory that is gone (torch 2.14) before the new process has opened it.
+    """
 
     def __init__(self) -> None:
         super().__init__(self, protocol=pickle.HIGHEST_PROTOCOL)
         self.homeless: list[str] = []
+        self.has_generator = False
         self._no_file = not hasattr(sys.modules["__main__"], "__file__")
 
     def write(self, content: bytes) -> None:
         """Take what the pickler writes, and forget it."""
 
     def reducer_override(self, thing: object) -> object:
-        """Note what has no file; leave out arrays, which always travel and may be large."""
+        """Note what does not travel; leave out arrays, which always travel and may be large."""
         if isinstance(thing, Tensor | numpy.ndarray):
             return int, ()
         if self._no_file and isinstance(thing, type | FunctionType) and thing.__module__ == "__main__":
             self.homeless.append(thing.__qualname__)
+        self.has_generator |= isinstance(thing, torch.Generator)
         return NotImplemented
 
 

@@ -432,8 +432,9 @@ def test_a_device_that_is_not_there_is_refused(noise_set: Make) -> None:
         (lambda index: {"input": torch.zeros(2), "target": index}, r"pair \(input, target\).*got dict"),
         (lambda index: (torch.zeros(2 + index), index), "Numbers cannot be put into one batch: stack expects"),
         (lambda index: (object(), index), "Numbers cannot be put into one batch: default_collate"),
+        (lambda index: None if index else (torch.zeros(2), 0), "Sample 1 of Numbers is None.*=labkit.data.skip_miss"),
     ],
-    ids=["no target", "three parts", "text", "dict", "sizes differ", "no tensor"],
+    ids=["no target", "three parts", "text", "dict", "sizes differ", "no tensor", "missing"],
 )
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_samples_that_make_no_batch_are_refused(sample: Callable, sentence: str, num_workers: int) -> None:

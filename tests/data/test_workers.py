@@ -121,6 +121,15 @@ def test_a_class_without_a_file_is_refused_with_the_way_out(monkeypatch: pytest.
             workers.check_travels([written(zero_and)], "list", method)
 
 
+@pytest.mark.parametrize("start_method", ["spawn", "forkserver"])
+def test_a_generator_of_torch_in_the_data_set_is_refused_with_the_way_out(start_method: str) -> None:
+    data = Listed(zero_and)
+    data.draws = torch.Generator()
+    with pytest.raises(DataError, match=rf"Listed keeps a torch.Generator.*\({start_method}\).*num_workers=0"):
+        workers.check_travels(data, "Listed", start_method)
+    workers.check_travels(data, "Listed", "fork")
+
+
 def test_large_arrays_are_not_copied_to_find_out() -> None:
     """A sparse tensor of 2 TB takes no memory as long as nobody reads it."""
     workers.check_travels(Listed(zero_and, torch.zeros(1).expand(2**39)), "Listed", "spawn")
