@@ -48,6 +48,6 @@ def test_a_wrong_name_is_answered_with_the_right_ones() -> None:
 
 
 def test_every_error_can_be_caught_as_a_labkit_error_and_as_a_value_error() -> None:
-    found = [value for value in vars(errors).values() if isinstance(value, type)]
+    found = [value for name, value in vars(errors).items() if name.endswith("Error")]
     assert len(found) == 6
     assert all(issubclass(error, errors.LabkitError) and issubclass(error, ValueError) for error in found)

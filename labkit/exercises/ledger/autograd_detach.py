@@ -1,15 +1,12 @@
 """Measurements for the topic "Autograd": cutting the graph, with `detach()` and `item()`, and two networks at odds."""
 
-import timeit
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
 from labkit.exercises.claims import claim
-from labkit.exercises.ledger.measuring import error_of, graph_nodes
+from labkit.exercises.ledger.measuring import error_of, graph_nodes, shortest_seconds
 
 
 def adversaries() -> tuple[nn.Linear, nn.Linear, Tensor]:
@@ -139,11 +136,6 @@ def one_number_or_any_shape() -> dict[str, bool]:
     }
 
 
-def smallest_seconds(action: Callable[[], object]) -> float:
-    """Return the shortest time that a call took among many, which a busy computer does not disturb."""
-    return min(timeit.repeat(action, number=100, repeat=100))
-
-
 @claim(
     "C091",
     true="On the CPU it is: it makes a number where `detach()` makes a tensor. On a GPU the number may not be computed "
@@ -159,8 +151,11 @@ def cheap_where_the_number_is_there() -> dict[str, bool]:
     with FakeTensorMode():
         on_gpu = torch.ones(2, device="cuda").sum()
         errors = error_of(on_gpu.item), error_of(on_gpu.detach)
+    item, detach = (
+        shortest_seconds(lambda call=call: [call() for _ in range(500)]) for call in (loss.item, loss.detach)
+    )
     return {
-        "on the CPU it takes less time": smallest_seconds(loss.item) < smallest_seconds(loss.detach),
+        "on the CPU it takes less time": item < detach,
         "on a GPU it gets on, like `detach()`, while the number is not there yet": errors == ("", ""),
     }
 

@@ -6,7 +6,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from labkit.exercises.claims import claim
 from labkit.exercises.ledger.data_processes import START
-from labkit.exercises.ledger.measuring import error_of
+from labkit.exercises.ledger.measuring import bytes_kept_for_backward, error_of
 
 
 @claim(
@@ -132,19 +132,6 @@ def dropping_the_last_batch_helps_and_costs() -> dict[str, bool]:
     }
 
 
-def saved_bytes(batch_size: int) -> int:
-    """Return how many bytes a small network keeps for backward when it gets a batch of this size."""
-    kept = []
-
-    def keep(tensor: Tensor) -> Tensor:
-        kept.append(tensor.nbytes)
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        nn.Sequential(nn.Linear(10, 20), nn.ReLU(), nn.Linear(20, 1))(torch.randn(batch_size, 10))
-    return sum(kept)
-
-
 def gradient_spread(batch_size: int) -> float:
     """Return the standard deviation of the gradient over 300 random batches out of 4,000 samples."""
     inputs = torch.randn(4000)
@@ -173,9 +160,14 @@ def noise_and_memory_follow_the_batch_size() -> dict[str, bool]:
         (gradient,) = torch.autograd.grad(loss, weight)
         with torch.no_grad():
             weight -= 0.1 * gradient
+    network = nn.Sequential(nn.Linear(10, 20), nn.ReLU(), nn.Linear(20, 1))
+
+    def bytes_kept(batch_size: int) -> int:
+        return bytes_kept_for_backward(network, torch.randn(batch_size, 10))
+
     return {
         "a larger batch has a steadier gradient (16 times the size, about a quarter of the noise)": 3 < ratio < 5.5,
-        "memory grows with the batch size": saved_bytes(64) > 1.5 * saved_bytes(32),
-        "more than 128 samples overflow the memory": error_of(lambda: saved_bytes(1024)) != "",
+        "memory grows with the batch size": bytes_kept(64) > 1.5 * bytes_kept(32),
+        "more than 128 samples overflow the memory": error_of(lambda: bytes_kept(1024)) != "",
         "with less than 16 samples the loss fails to settle": losses[-1] > 0.01,
     }

@@ -1,6 +1,5 @@
 """Measurements for the topic "Data": many workers, the start of workers, and what else a pipeline waits for."""
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -10,10 +9,10 @@ from pathlib import Path
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from labkit.data.profiling import cores
 from labkit.exercises.claims import claim
-from labkit.exercises.ledger.data_processes import START, Counting, Dying, share_one_core, wait_together
-from labkit.exercises.ledger.measuring import error_of, warnings_of
-from labkit.exercises.ledger.tensor_devices import Observer
+from labkit.exercises.ledger.data_processes import START, Counting, Dying, Waiting, share_one_core, wait_together
+from labkit.exercises.ledger.measuring import Observer, error_of, warnings_of
 
 #: A program that starts a worker as Windows and macOS do. Without torch it starts at once.
 PROGRAM = """
@@ -84,11 +83,6 @@ def core_seconds(workers: int) -> float:
     return float(torch.cat(list(loader)).mean())
 
 
-def suggested_workers() -> int:
-    """Return how many workers PyTorch holds for sensible here: as many as this process may use cores."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 @claim(
     "C180",
     true="It sounds plausible, and a warning for too many workers does exist. But four of them on one core needed "
@@ -100,8 +94,7 @@ def suggested_workers() -> int:
 )
 def a_crowd_takes_turns() -> dict[str, bool]:
     """Let one worker and four of them share a core, with samples that compute and samples that wait."""
-    crowd = suggested_workers() + 1
-    warned = warnings_of(lambda: DataLoader(range(4), num_workers=crowd))
+    warned = warnings_of(lambda: DataLoader(range(4), num_workers=cores() + 1))
     return {
         "PyTorch warns of more workers than cores": any("max number of worker" in text for text in warned),
         "four workers on one core need many times its time for a sample that computes": core_seconds(4)
@@ -121,22 +114,11 @@ def a_crowd_takes_turns() -> dict[str, bool]:
 def a_loader_waits_and_leaves_nothing_out() -> dict[str, bool]:
     """Read 24 samples with five workers on one core, then a data set whose first sample is late."""
     crowded = DataLoader(range(24), num_workers=5, multiprocessing_context=START, worker_init_fn=share_one_core)
-    late = DataLoader(FirstIsLate(), num_workers=2, multiprocessing_context=START)
+    late = DataLoader(Waiting([0.2, 0, 0, 0, 0, 0]), num_workers=2, multiprocessing_context=START)
     return {
         "five workers on one core leave samples out": [int(sample) for sample in crowded] != list(range(24)),
         "a batch that is late is passed over": [int(sample) for sample in late] != list(range(6)),
     }
-
-
-class FirstIsLate(Dataset):
-    """Six numbers; the first takes its time."""
-
-    def __len__(self) -> int:
-        return 6
-
-    def __getitem__(self, index: int) -> int:
-        time.sleep(0.2 if index == 0 else 0)
-        return index
 
 
 @claim(

@@ -7,9 +7,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from labkit.exercises.claims import claim, judged
-from labkit.exercises.ledger.data_workers import Waiting, seconds_of
-from labkit.exercises.ledger.measuring import error_of, warnings_of
-from labkit.exercises.ledger.tensor_devices import Observer
+from labkit.exercises.ledger.data_processes import Waiting
+from labkit.exercises.ledger.measuring import Observer, error_of, seconds_of, warnings_of
 
 
 class Kept(Dataset):
@@ -29,7 +28,7 @@ class Kept(Dataset):
 
 def reads_with(pin_memory: bool) -> int:
     """Return how often a data set is read in one pass of a loader."""
-    samples = Kept(Waiting(4, 0.0))
+    samples = Kept(Waiting([0.0] * 4))
     list(DataLoader(samples, batch_size=2, pin_memory=pin_memory))
     return samples.reads
 
@@ -45,9 +44,9 @@ def reads_with(pin_memory: bool) -> int:
 )
 def pinned_memory_reads_no_less() -> dict[str, bool]:
     """Read samples that wait, keep them, read them again; and count the readings with and without pinned memory."""
-    samples = Kept(Waiting(4, 0.05))
-    passed, worked = seconds_of(samples)
-    again, _ = seconds_of(samples)
+    samples = Kept(Waiting([0.05] * 4))
+    passed, worked = seconds_of(lambda: list(DataLoader(samples)))
+    again, _ = seconds_of(lambda: list(DataLoader(samples)))
     return {
         "while samples are waited for, the CPU is idle for most of the time": worked < passed / 2,
         "a faster source, such as memory, makes the wait shorter": again < passed / 2,
@@ -110,12 +109,13 @@ judged(
     "C189",
     "Whether a copy to the GPU runs beside other work can only be seen on a GPU. On the CPU the argument changes "
     "nothing.",
-    true="For a copy that runs beside the computing, yes: it needs a source that stays where it is. From ordinary "
-    "memory the call may return a little earlier, but the driver first copies into a pinned buffer.",
-    false="The argument is allowed everywhere, and sometimes spares a wait even without pinning. The overlap that it "
-    "is used for needs both.",
-    depends="It depends on the direction as well: from the GPU to the CPU the call may return before the values are "
-    "there, so synchronise before you read them. For the overlap of copying and computing you need pinned memory.",
+    true="For the overlap of copying and computing, yes: the source must stay where it is. But the documentation of "
+    "`.to` says that the call need not wait for ordinary memory either: the driver copies it into a pinned buffer, and "
+    "the program goes on without waiting for the rest.",
+    false="It does spare a wait without pinning too, so *only* says too much. The overlap of copying and computing, "
+    "for which it is mostly used, needs pinned memory.",
+    depends="Right: the overlap needs pinned memory, a wait less you get without it. And from the GPU to the CPU the "
+    "call may return before the values are there, so synchronize before you read them.",
 )
 
 

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import sys
 import threading
+import time
 
 from torch.utils.data import DataLoader, Dataset
 
@@ -78,6 +79,20 @@ class Counting(Dataset):
     def has_made(self, count: int) -> bool:
         """Wait until so many samples were asked for, and tell whether that happened."""
         return all(self.made.acquire(timeout=PATIENCE) for _ in range(count))
+
+
+class Waiting(Dataset):
+    """Samples that wait, as for a disk or a network, each for its number of seconds; then they give their index."""
+
+    def __init__(self, seconds: list[float]) -> None:
+        self.seconds = seconds
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def __getitem__(self, index: int) -> int:
+        time.sleep(self.seconds[index])
+        return index
 
 
 class Dying(Dataset):

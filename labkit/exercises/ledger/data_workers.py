@@ -3,7 +3,7 @@
 import os
 import time
 
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from labkit.exercises.claims import claim
 from labkit.exercises.ledger.data_processes import (
@@ -11,9 +11,11 @@ from labkit.exercises.ledger.data_processes import (
     Counting,
     Meeting,
     Processes,
+    Waiting,
     share_one_core,
     wait_together,
 )
+from labkit.exercises.ledger.measuring import seconds_of
 
 
 @claim(
@@ -64,28 +66,6 @@ def workers_load_ahead_and_do_not_transfer() -> dict[str, bool]:
     }
 
 
-def seconds_of(data: Dataset) -> tuple[float, float]:
-    """Read a data set in this process; return the seconds that passed and those in which a core was at work."""
-    passed, worked = time.perf_counter(), time.process_time()
-    for _ in DataLoader(data, batch_size=1):
-        pass
-    return time.perf_counter() - passed, time.process_time() - worked
-
-
-class Waiting(Dataset):
-    """Samples that wait, as for a disk or a network, and then are there."""
-
-    def __init__(self, count: int, seconds: float) -> None:
-        self.count, self.seconds = count, seconds
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __getitem__(self, index: int) -> int:
-        time.sleep(self.seconds)
-        return index
-
-
 @claim(
     "C164",
     true="Yes. CPU and GPU both idle means that something is waited for. Alone, a process waits for one sample after "
@@ -97,7 +77,7 @@ class Waiting(Dataset):
 )
 def waiting_can_be_done_side_by_side() -> dict[str, bool]:
     """Read samples that wait; then see whether one process and two workers can wait for two samples at once."""
-    passed, worked = seconds_of(Waiting(4, 0.05))
+    passed, worked = seconds_of(lambda: list(DataLoader(Waiting([0.05] * 4))))
     alone = DataLoader(Meeting(2, patience=0.05), batch_size=1)
     return {
         "a loop whose samples wait leaves the CPU idle for most of the time": worked < passed / 2,
@@ -118,7 +98,7 @@ def waiting_can_be_done_side_by_side() -> dict[str, bool]:
 def the_slower_half_sets_the_pace() -> dict[str, bool]:
     """Compute for a fifth of the time that a worker needs for a picture, and watch the clock."""
     loading, computing, count = 0.05, 0.01, 8
-    loader = DataLoader(Waiting(count, loading), batch_size=1, num_workers=1, multiprocessing_context=START)
+    loader = DataLoader(Waiting([loading] * count), batch_size=1, num_workers=1, multiprocessing_context=START)
     start = time.perf_counter()
     waited, before = 0.0, start
     for _ in loader:

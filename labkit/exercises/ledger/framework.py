@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import time
 import traceback
 from collections.abc import Callable
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from labkit.exercises.claims import claim
-from labkit.exercises.ledger.measuring import error_of, graph_nodes, warnings_of
+from labkit.exercises.ledger.measuring import error_of, graph_nodes, shortest_seconds, warnings_of
 
 
 class Repeated(nn.Module):
@@ -125,16 +124,6 @@ def print_works_in_forward() -> dict[str, bool]:
         "the result is the same with and without it": torch.equal(said, kept),
         "so are the gradients": all(torch.equal(one.grad, other.grad) for one, other in pairs),
     }
-
-
-def shortest_seconds(action: Callable[[], object], repeats: int = 9) -> float:
-    """Return the shortest of several times: the one that other programs disturbed least."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 @claim(

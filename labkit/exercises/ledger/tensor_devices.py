@@ -4,15 +4,12 @@ No GPU is needed. Inside `FakeTensorMode` tensors have a device, a dtype and a s
 everything about the device as it would on a GPU, and computes nothing.
 """
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from labkit.exercises.claims import claim, judged
-from labkit.exercises.ledger.measuring import error_of
+from labkit.exercises.ledger.measuring import Observer, error_of
 
 judged(
     "C044",
@@ -24,20 +21,6 @@ judged(
     depends="Right: the ratio differs from card to card, and by far. If you need float64, look it up for your own, or "
     "time a large matrix product in both types.",
 )
-
-
-class Observer(TorchDispatchMode):
-    """Keeps a list of the operations that PyTorch carries out inside its block, each with its named arguments."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.operations: list[tuple[str, dict]] = []
-
-    def __torch_dispatch__(
-        self, function: Callable, types: object, args: tuple = (), kwargs: dict | None = None
-    ) -> object:
-        self.operations.append((str(function), kwargs or {}))
-        return function(*args, **(kwargs or {}))
 
 
 @claim(

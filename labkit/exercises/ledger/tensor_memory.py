@@ -9,30 +9,15 @@ import weakref
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from labkit.exercises.claims import claim
+from labkit.exercises.ledger.measuring import bytes_kept_for_backward
 
 
 def documentation(function: Callable) -> str:
     """Return the documentation of a function as one line."""
     return " ".join((function.__doc__ or "").split())
-
-
-def bytes_kept_for_backward(model: nn.Module, inputs: Tensor) -> int:
-    """Count the bytes of all distinct storages that one forward pass keeps for a backward pass, weights left out."""
-    weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
-    kept: dict[int, int] = {}
-
-    def keep(saved: Tensor) -> Tensor:
-        if saved.untyped_storage().data_ptr() not in weights:
-            kept[saved.untyped_storage().data_ptr()] = saved.untyped_storage().nbytes()
-        return saved
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved):
-        result = model(inputs)  # held until the count is done, so that no address is used twice
-    del result
-    return sum(kept.values())
 
 
 @claim(

@@ -3,16 +3,11 @@
 import itertools
 
 import torch
-from torch import Tensor
 from torch.nn import functional
 
 from labkit.exercises.claims import claim
 from labkit.exercises.ledger.measuring import error_of, warnings_of
-
-
-def share(first: Tensor, second: Tensor) -> bool:
-    """Tell whether two tensors begin at the same place in memory."""
-    return first.data_ptr() == second.data_ptr()
+from labkit.tensors import shares_storage
 
 
 @claim(
@@ -29,7 +24,7 @@ def view_needs_fitting_strides() -> dict[str, bool]:
     base = torch.arange(24).reshape(2, 3, 4)
     piece = base[:, :, :2]
     return {
-        "view keeps the memory": share(base.view(6, 4), base),
+        "view keeps the memory": shares_storage(base.view(6, 4), base),
         "view changes only the shape": base.view(24).tolist() == base.flatten().tolist(),
         "a tensor that is not contiguous cannot be viewed": not piece.is_contiguous()
         and error_of(lambda: piece.view(6, 2)) != "",
@@ -48,8 +43,8 @@ def reshape_copies_only_when_it_must() -> dict[str, bool]:
     """Reshape a contiguous and a transposed tensor, and compare memory and values."""
     base = torch.arange(6).reshape(2, 3)
     return {
-        "it shares when it can": share(base.reshape(6), base),
-        "it copies when it must": not share(base.T.reshape(6), base),
+        "it shares when it can": shares_storage(base.reshape(6), base),
+        "it copies when it must": not shares_storage(base.T.reshape(6), base),
         "the values are right after a copy": base.T.reshape(6).tolist() == [0, 3, 1, 4, 2, 5],
     }
 
