@@ -8,6 +8,7 @@ from labkit.show.graph import graph, graph_control, graph_steps
 from labkit.show.grids import answer, augmented, mistakes, samples
 from labkit.show.initialisation import initialisation, initialisation_control
 from labkit.show.loading import loading_profile
+from labkit.show.loss_surface import loss_surface, loss_surface_picture
 from labkit.show.picture import Picture
 from labkit.show.progress_map import progress_control, progress_map
 from labkit.show.quiz import Quiz, quiz
@@ -36,6 +37,8 @@ __all__ = [
     "initialisation",
     "initialisation_control",
     "loading_profile",
+    "loss_surface",
+    "loss_surface_picture",
     "mistakes",
     "progress_control",
     "progress_map",

@@ -67,9 +67,10 @@ class Control:
         """Return what stands above the picture, from top to bottom."""
         return list(self._sliders.values())
 
-    def _slider(self, name: str, values: Sequence[Any]) -> ipywidgets.SelectionSlider:
-        """Return a slider over `values`; arrow keys move it, the value is written beside it."""
-        return ipywidgets.SelectionSlider(
+    def _slider(self, name: str, values: Sequence[Any]) -> ipywidgets.SelectionSlider | ipywidgets.Dropdown:
+        """Return a menu of words, or a slider over other values, which is written beside it; arrow keys move both."""
+        kind = ipywidgets.Dropdown if isinstance(values[0], str) else ipywidgets.SelectionSlider
+        return kind(
             options=[(str(value), value) for value in values],
             value=values[0],
             description=name.replace("_", " "),
