@@ -6,9 +6,11 @@
 #
 # The fault is one word in `__init__`. This chapter is about what a module knows of itself: its layers, its numbers, its
 # mode. Each is a place where a network that runs is not the network you meant. In part 1 `nn.Module`
-# is built from nothing, in part 8 you train with layers of your own in the place of torch's.
+# is built from nothing, in part 7 you train with layers of your own in the place of torch's.
 #
-# As before: predict before you run, answer in the cells with `...`, ask for a `hint()`. About two hours.
+# As before: predict before you run, answer in the cells with `...`, ask for a `hint()`. About two hours. We begin
+# with handwritten digits of 8×8. Four hidden layers of the same size invite a list and a loop, and that is what people
+# write.
 
 # %% tags=["parameters"]
 fast: bool = True  # True: short trainings that show each effect; False: longer ones
@@ -32,12 +34,6 @@ from labkit.table import Table
 chosen = parameters(globals())
 lab = exercises.load("04_models")
 torch.set_num_threads(1)  # networks as small as these are faster on one thread
-
-# %% [markdown]
-# ## A network of which one layer learns
-#
-# Handwritten digits of 8×8. Four hidden layers of the same size invite a list and a loop, and that is what people
-# write.
 
 # %% predict="layers_that_moved"
 
@@ -332,10 +328,18 @@ print("one layer, three times:", tuple(values.shape), tuple(norms.shape))
 # %% exercise="Stack"
 
 # %% [markdown]
-# ## 2 · Shapes
+# ## 2 · Shapes, and what they cost
 #
 # The first run of a new network fails, and the error speaks of `mat1` and `mat2`. A dry run says it in words: which
-# layer, what came in, what to change.
+# layer, what came in, what to change. Below, a network for pictures of 28×28 gets pictures of 32×32.
+#
+# Some layers find their size themselves, and then nobody has to count:
+#
+# - `nn.Flatten()` or `x.flatten(1)`: all but the batch. `x.view(x.size(0), -1)` does the same, unless the memory lies
+#   in another order.
+# - `nn.AdaptiveAvgPool2d(1)`: whatever the size, one number a channel comes out.
+# - `nn.LazyLinear(10)`: takes its input size from the first batch. Until then it has no weights: send a batch through
+#   *before* you count parameters, make the optimizer, or load a file.
 
 # %% claims=["C120", "C126"]
 lenet = nn.Sequential(
@@ -356,63 +360,51 @@ print(f"without convolutions: {models.parameter_count(plain):,} parameters")
 try:
     models.shape_trace(lenet, (1, 32, 32))
 except models.ShapeError as error:
-    print(error)
-
-# %% [markdown]
-# 7 · 7 is what is left of 28 · 28 after it was halved twice. Whoever trains this on pictures of 32×32 has to count
-# anew. Count once, by hand: a window slides over a side, and the output has as many cells as the window has places.
-#
-# The first place counts, then the steps of `stride` for which the padded side has room; a step that does not fit is not
-# made. **Predict** for each setting the output size, then look: kernel 3, padding 1; kernel 3, stride 2; kernel 5,
-# padding 1. Which settings leave cells out?
-
-# %%
-control = show.convolution_control()
-control.set(kernel_size=3, stride=2, padding=1, cell=3)
-control
-
-# %% exercise="Conv2d"
-
-# %% [markdown]
-# How much of the picture does one cell of the *last* layer see? It sees a window of the layer before, and each
-# cell in that window sees one of its own. A pooling doubles the step of all that comes after it, so what is seen grows
-# fastest behind poolings. A network whose receptive field is smaller than the thing to be seen cannot see it.
-#
-# ### Sizes that find themselves
-#
-# - `nn.Flatten()` or `x.flatten(1)`: all but the batch. `x.view(x.size(0), -1)` does the same, unless the memory lies
-#   in another order.
-# - `nn.AdaptiveAvgPool2d(1)`: whatever the size, one number a channel comes out.
-# - `nn.LazyLinear(10)`: takes its input size from the first batch. Until then it has no weights: send a batch through
-#   *before* you count parameters, make the optimizer, or load a file.
-
-# %% claims=["C126", "C127"]
-display(models.window_table(models.windows_of(models.LeNet((1, 28, 28), 10)), 28))
-three = models.receptive_field([models.Window(3)] * 3)
-one = models.receptive_field([models.Window(7)])
-print(f"three windows of 3 see {three.size} cells, one of 7 sees {one.size}; weights a channel: {3 * 3**2} and {7**2}")
-print("padding that keeps the size, for a kernel of 5:", models.same_padding(5))
-
-pictures = torch.ones(2, 3, 4, 4)
-print("view:", tuple(pictures.view(pictures.size(0), -1).shape))
-last = pictures.to(memory_format=torch.channels_last)  # an order that makes convolutions faster on GPUs
-print("view, channels last:", error_of(lambda: last.view(last.size(0), -1)))
-print("flatten, channels last:", tuple(last.flatten(1).shape), "\n")
+    print(error, "\n")
 
 adaptive = nn.Sequential(*lenet[:6], nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
 print("adaptive:", [tuple(adaptive(torch.zeros(1, 1, side, side)).shape) for side in (28, 32, 57)])
-
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torch calls lazy layers new
     lazy = nn.Sequential(*lenet[:7], nn.LazyLinear(10))
 print("lazy, before:", error_of(lambda: models.parameter_count(lazy)))
 lazy(torch.zeros(1, 1, 32, 32))
-print("lazy, after the first batch:", lazy[7])
+print("lazy, after the first batch:", lazy[7], "\n")
+
+pictures = torch.ones(2, 3, 4, 4)
+print("view:", tuple(pictures.view(pictures.size(0), -1).shape))
+last = pictures.to(memory_format=torch.channels_last)  # an order that makes convolutions faster on GPUs
+print("view, channels last:", error_of(lambda: last.view(last.size(0), -1)))
+print("flatten, channels last:", tuple(last.flatten(1).shape))
 
 # %% [markdown]
-# ### Dtype and device
+# Where does the 7 · 7 in `nn.Linear(64 * 7 * 7, 128)` come from? It is what is left of 28 · 28 after it was halved
+# twice. Count once, by hand: a window slides over a side, and the output has as many cells as the window has places.
+# The first place counts, then the steps of `stride` for which the padded side has room; a step that does not fit is
+# not made. **Predict** for each setting the output size, then look: kernel 3, padding 1; kernel 3, stride 2; kernel 5,
+# padding 1. Which settings leave cells out?
 #
-# A layer wants its input as its weights are: of the same dtype, on the same device.
+# How much of the picture does one cell of the *last* layer see? It sees a window of the layer before, and each
+# cell in that window sees one of its own. A pooling doubles the step of all that comes after it, so what is seen grows
+# fastest behind poolings. A network whose receptive field is smaller than the thing to be seen cannot see it.
+#
+# And what does it cost? Two bills. Parameters: paid once, whatever comes in. (With Adam three times more: gradients and
+# two averages.) What is kept for the backward pass: paid for every picture of the batch. **Predict:** which of the two
+# is larger for a LeNet with 32 pictures, and which *layer* has most of each? Then you know why a smaller batch helps
+# where memory is short, and fewer linear units do not.
+
+# %% claims=["C126", "C127"]
+three = models.receptive_field([models.Window(3)] * 3)
+one = models.receptive_field([models.Window(7)])
+print(f"three windows of 3 see {three.size} cells, one of 7 sees {one.size}; weights a channel: {3 * 3**2} and {7**2}")
+print("padding that keeps the size, for a kernel of 5:", models.same_padding(5))
+display(models.window_table(models.windows_of(models.LeNet((1, 28, 28), 10)), 28))
+display(models.memory_table(models.LeNet((3, 32, 32), 10), (3, 32, 32), batch_size=32))
+control = show.convolution_control()
+control.set(kernel_size=3, stride=2, padding=1, cell=3)
+control
+
+# %% exercise="Conv2d"
 
 # %% predict="whole_numbers"
 
@@ -445,30 +437,20 @@ print("it takes whole numbers now:", MovesItsInput()(whole).dtype)
 lab.whole_numbers.reveal(guess, measured)
 
 # %% [markdown]
-# A `forward` that converts is kind to a mistake: data on the wrong device are now copied in every step, in silence, and
-# mixed precision is undone. Move and convert once, where the batch comes from.
+# A layer wants its input as its weights are: of the same dtype, on the same device. A `forward` that converts is kind
+# to a mistake: data on the wrong device are now copied in every step, in silence, and mixed precision is undone. Move
+# and convert once, where the batch comes from.
 #
-# ## 3 · What it costs
-#
-# Two bills. Parameters: paid once, whatever comes in. (With Adam three times more: gradients and two averages.) What is
-# kept for the backward pass: paid for every picture of the batch. **Predict:** which of the two is larger for a LeNet
-# with 32 pictures, and which *layer* has most of each?
-
-# %%
-models.memory_table(models.LeNet((3, 32, 32), 10), (3, 32, 32), batch_size=32)
-
-# %% [markdown]
-# The weights sit in the first linear layer, the memory in the first convolution. If memory is short, a smaller batch
-# helps; fewer linear units do not.
-#
-# ## 4 · First values
+# ## 3 · First values
 #
 # Weights begin random, so that units differ. But how large? Each layer multiplies the size of the signal by some
-# factor, and twenty layers take it to the power of twenty.
+# factor, and twenty layers take it to the power of twenty. Predict for one rule, then compare all of them. The control
+# below the table has histograms, and the gradients on their way back. Look for: Xavier with tanh; "normal 1" with tanh
+# (the values sit at -1 and 1, and what happens to the gradient?); torch's own with ReLU, twenty layers and five; zeros.
 
 # %% predict="through_twenty_layers"
 
-# %% claims=["C129", "C130", "C131"]
+# %% claims=["C129", "C131"]
 torch.manual_seed(0)
 batch = torch.randn(256, 256)
 rows = []
@@ -483,44 +465,28 @@ ratio = float(rows[list(models.INITS).index("xavier")]["last beside first"])
 nearest = min(sizes, key=lambda size: abs(torch.tensor(ratio / size).log()))
 lab.through_twenty_layers.reveal(guess, sizes[nearest])
 
-layer = nn.Linear(100, 200)
-print("torch's own, largest times the root of fan-in:", round(layer.weight.abs().max().item() * 100**0.5, 2))
-
-
-def init_weights(module):
-    """The version from tutorials."""
-    if isinstance(module, nn.Linear | nn.Conv2d):
-        nn.init.xavier_uniform_(module.weight)
-        nn.init.zeros_(module.bias)
-
-
-print("layers with bias:", error_of(lambda: nn.Sequential(nn.Linear(4, 4), nn.ReLU()).apply(init_weights)))
-no_bias = nn.Sequential(nn.Conv2d(1, 4, 3, bias=False), nn.BatchNorm2d(4))
-print("a layer without:", error_of(lambda: no_bias.apply(init_weights)))
-
-# %% [markdown]
-# The control has all of it, with histograms, forward and backward. Look for: Xavier with tanh; "normal 1" with tanh
-# (the values sit at -1 and 1, and what happens to the gradient?); torch's own with ReLU, twenty layers and five; zeros.
-#
-# **Rule:** ReLU, Kaiming; tanh, Xavier; with normalisation layers between it matters less. To set first values, write a
-# function for *one* layer and hand it to `model.apply`. The version that is often shown has a hole:
-
-# %%
-weights = show.initialisation_control()
-weights.set(init="xavier", activation="relu", depth=20)
-weights
+weight = nn.Linear(100, 200).weight
+print(f"torch's own: the largest weight is {weight.abs().max() * 100**0.5:.2f} / root of the number of inputs")
+control = show.initialisation_control()
+control.set(init="xavier", activation="relu", depth=20)
+control
 
 # %% exercise="start_weights" claims=["C129", "C130", "C131"]
 
 # %% [markdown]
-# ## 5 · Two modes
+# **Rule:** ReLU, Kaiming; tanh, Xavier; with normalisation layers between it matters less.
 #
-# A module has one switch, `training`. Two kinds of layers look at it: dropout and batch normalisation. Nothing else
-# does, and autograd least of all.
+# ## 4 · Two modes
+#
+# A module has one switch, `training`. Two kinds of layers look at it, and nothing else does, autograd least of all.
+#
+# **Dropout** sets some of its values to 0 in training. **Batch normalisation** has two sets of statistics. In training
+# it uses those of the *batch*, and keeps a running average of them; in evaluation it uses the average. So a picture's
+# score in training depends on its neighbours.
 
 # %% predict="what_survives"
 
-# %% claims=["C140"]
+# %% claims=["C140", "C141", "C142"]
 torch.manual_seed(0)
 dropout, ones = nn.Dropout(0.25), torch.ones(10_000)
 in_training = dropout(ones)
@@ -529,14 +495,7 @@ print("mean in training near 1:", abs(in_training.mean().item() - 1) < 0.03)
 print("values in evaluation:", dropout.eval()(ones).unique().tolist())
 lab.what_survives.reveal(guess, round(in_training.max().item(), 2))
 
-# %% exercise="Dropout"
-
-# %% [markdown]
-# Batch normalisation has two sets of statistics. In training it uses those of the *batch*, and keeps a running average
-# of them; in evaluation it uses the average. So a picture's score in training depends on its neighbours.
-
-# %% claims=["C141", "C142"]
-torch.manual_seed(0)
+print("\nbatch normalisation")
 norm = nn.BatchNorm1d(1, momentum=1.0)  # momentum 1: the running value is that of the last batch
 values = torch.tensor([[1.0], [2.0], [6.0]])
 out = norm(values)
@@ -549,24 +508,29 @@ before = norm.running_mean.clone()
 alone = norm(torch.tensor([[1.0]]))
 print("in evaluation alone and among others:", torch.equal(alone, norm(torch.tensor([[1.0], [9.0]]))[:1]))
 print("and the statistics stand still:", before.equal(norm.running_mean))
-print("one value a channel, in training:", error_of(lambda: norm.train()(torch.ones(1, 1))))
 across = nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.Linear(1, 1), nn.BatchNorm1d(1)))
 print("for several GPUs:", type(across[1]).__name__)
+
+# %% exercise="Dropout"
 
 # %% exercise="BatchNorm2d" claims=["C141"]
 
 # %% [markdown]
-# `SyncBatchNorm` takes its statistics over the batches of *all* GPUs in training. With one there is nothing to
-# exchange, so here it can only be shown that it exists.
+# On several GPUs each has a batch of its own. `SyncBatchNorm` takes its statistics over all of them in training; with
+# one GPU there is nothing to exchange, so here it can only be shown that it exists.
 #
 # ### `eval()` is not `no_grad()`
 #
-# Two switches, and four ways to set them. Of each: does dropout act, is a graph recorded, how much is kept for it?
+# The mode is one switch, what autograd records is another. **Predict** for each way to set them: do two calls agree, is
+# a graph recorded, how much is kept for it? A compiled model is the same: `torch.compile(model)` returns a module
+# that *wraps* yours, with the same parameters, and all switches work as before. Its names have a prefix, which is what
+# breaks the loading of files: save `model.state_dict()`, that of the one inside. (Here the backend only follows the
+# Python code, so that no compiler is needed. Chapter 08 is about speed.)
 #
-# The same for a compiled model. `torch.compile(model)` returns a module that *wraps* yours: it has the same parameters,
-# and all switches work as before. Its names have a prefix, which is what breaks the loading of files: save
-# `model.state_dict()`, that of the one inside. (Here the backend only follows the Python code, so that no compiler is
-# needed. Chapter 08 is about speed.)
+# ### Is the first `train()` in vain?
+#
+# A new model is in training mode, so `model.train()` is needed from the second epoch on, after the first evaluation.
+# Without it, you will read, losses become oddly low and the validation absurdly good. The second cell measures it.
 
 # %% claims=["C143", "C144", "C145", "C146", "C147", "C149"]
 torch.manual_seed(0)
@@ -583,7 +547,7 @@ for mode in ("train()", "eval()"):
                 "recording": recording.__name__,
                 "two calls agree": first.equal(second),
                 "requires_grad": first.requires_grad,
-                "parameters ask": all(parameter.requires_grad for parameter in model.parameters()),
+                "parameters still ask for gradients": all(parameter.requires_grad for parameter in model.parameters()),
             }
         )
 display(Table(rows))
@@ -604,16 +568,6 @@ for mode in (True, False):
     with torch.no_grad():
         print(f"training {mode!s:5}: tracked {recorded}, under no_grad {compiled(pixels[:4]).requires_grad}")
 print("the same parameters:", compiled._orig_mod is model)
-
-# %% exercise="evaluation_scores"
-
-# %% [markdown]
-# `eval()` saves what dropout would have kept, and nothing else: the graph is recorded as before. An evaluation wants
-# *both*: `eval()` for right numbers, `no_grad()` for the memory.
-#
-# A new model is in training mode. So is the first `model.train()` of each loop in vain? It is needed from the second
-# epoch on, after the first evaluation. What happens without it, you will read, is absurd: losses oddly low, validation
-# absurdly good. Measure it.
 
 
 # %% tags=["nbval-ignore-output"] claims=["C148", "C150"]
@@ -653,11 +607,15 @@ show.comparison(
     y_label="loss",
 )
 
+# %% exercise="evaluation_scores"
+
 # %% [markdown]
-# The training loss is lower, since dropout is off. The validation is about the same: nothing absurd, and that is why
+# `eval()` saves what dropout would have kept, and nothing else: the graph is recorded as before. An evaluation wants
+# *both*: `eval()` for right numbers, `no_grad()` for the memory. And where `train()` was forgotten after it, the
+# training loss is lower, since dropout is off, while the validation is about the same: nothing absurd, and that is why
 # nobody notices. What you have lost is the regularisation that you believe you have.
 #
-# ## 6 · A body that stays as it is
+# ## 5 · A body that stays as it is
 #
 # A network that has learned on many pictures is given a new head for a few. Its body is frozen:
 # `requires_grad_(False)`.
@@ -699,7 +657,7 @@ lab.frozen_statistics.reveal(guess, has_drifted)
 # whole. [It is a page](../labkit/models/freezing.py). And where learning rates are per group, hand the optimizer
 # `models.trained_parameters(model)` only.
 #
-# ## 7 · Blocks
+# ## 6 · Blocks
 #
 # A `forward` of one's own is worth its lines as soon as the way is not straight. Two forks that half of all networks
 # have.
@@ -757,7 +715,7 @@ pair[1].weight = nn.Parameter(pair[0].weight.detach().clone())
 print("copied: one object,", pair[1].weight is pair[0].weight)
 
 # %% [markdown]
-# ## 8 · Yours in the place of torch's
+# ## 7 · Yours in the place of torch's
 #
 # A check compares outputs. A training is the harder proof: a small network learns digits, once with torch's parts, then
 # with yours. Equal numbers to the end, and then time and memory side by side. Whatever you have skipped is torch's.
@@ -788,18 +746,27 @@ swap_in.side_by_side(
 # Equal, and slower: torch's layers are the same arithmetic, with more care for memory. Nothing in them is magic any
 # more.
 #
-# ## 9 · What goes wrong here
+# ## 8 · What goes wrong here
 #
-# Six errors, on purpose. **Predict** the reason of each from its text before you read on.
+# Seven errors, on purpose. **Predict** the reason of each from its text before you read on.
 
-# %% claims=["C118", "C137"]
-model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+
+# %% claims=["C118", "C130", "C137"]
+def init_weights(module):
+    """First values, as tutorials write them; networks whose layers all have a bias do not complain."""
+    if isinstance(module, nn.Linear | nn.Conv2d):
+        nn.init.xavier_uniform_(module.weight)
+        nn.init.zeros_(module.bias)
+
+
+model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)).apply(init_weights)
 print("1", error_of(lambda: model(torch.ones(1, 4))), "\n")
 print("2", error_of(lambda: model(torch.ones(5, 3))), "\n")
 print("3", error_of(lambda: setattr(model[0], "weight", torch.ones(3, 4))), "\n")
 print("4", error_of(lambda: torch.optim.SGD(nn.Module().parameters(), lr=0.1)), "\n")
 print("5", error_of(lambda: model.load_state_dict(nn.Sequential(nn.Linear(4, 3)).state_dict())), "\n")
-print("6", error_of(lambda: nn.ModuleDict({1: nn.Linear(2, 2)})))
+print("6", error_of(lambda: nn.ModuleDict({1: nn.Linear(2, 2)})), "\n")
+print("7", error_of(lambda: nn.Conv2d(1, 4, 3, bias=False).apply(init_weights)))
 
 # %% [markdown]
 # 1. One sample in training mode: it has no variance. In use, `eval()`; in training, `drop_last=True` in the loader.
@@ -808,8 +775,9 @@ print("6", error_of(lambda: nn.ModuleDict({1: nn.Linear(2, 2)})))
 # 4. Nothing is registered: a list, a dict, a plain tensor. `models.registration` says where.
 # 5. The names of file and model differ: another network, or the prefix of a wrapper. `strict=False` would hide it.
 # 6. Names become attributes, so they are strings.
+# 7. A layer without bias has None in its place. A function for `apply` asks first.
 #
-# ## 10 · You will read that … is it so?
+# ## 9 · You will read that … is it so?
 #
 # Sentences from tutorials. Choose for each: true, false, or it depends. *Measure it* runs the evidence on your
 # computer.
