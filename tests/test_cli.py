@@ -102,6 +102,8 @@ def test_mistakes_in_typing_are_named(arguments, said):
         (["data", "no_such_folder"], "no_such_folder"),
         (["build", "77"], "no chapter '77'"),
         (["solve", "77", "--out", "solved"], "no chapter '77'"),
+        (["solve", "all", "--out", ""], "--out names no folder"),
+        (["solve", "all", "--out", " "], "--out names no folder"),
     ],
 )
 def test_values_that_cannot_be_used_are_one_sentence_and_status_1(arguments, said, tmp_path):

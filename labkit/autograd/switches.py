@@ -43,7 +43,7 @@ class Outcome:
 def run(**switches: bool) -> Outcome:
     """Run the program with some switches on and return what happened; nothing else is touched.
 
-    Raises ConfigError for a switch that does not exist, or for two that cannot be on together.
+    Raises ConfigError for a switch that does not exist or is not True or False, or for two that cannot be on together.
     """
     lines, changed = program(**switches)
     rows: list[dict[str, Any]] = []
@@ -63,6 +63,9 @@ def program(**switches: bool) -> tuple[list[str], tuple[int, ...]]:
     """Return the lines of the program and the numbers of those that a switch changed."""
     if unknown := set(switches) - set(SWITCHES):
         raise ConfigError(f"There is no switch {min(unknown)!r}; the switches are {', '.join(SWITCHES)}.")
+    for name, value in switches.items():
+        if not isinstance(value, bool):  # "no" would count as true
+            raise ConfigError(f"{name} must be True or False; it is {value!r}.")
     on = {name for name, value in switches.items() if value}
     if {"detach_hidden", "no_grad_hidden"} <= on:
         raise ConfigError("Choose one of detach_hidden and no_grad_hidden: both cut the graph at the same place.")

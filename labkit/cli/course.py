@@ -47,8 +47,8 @@ def build(names: tuple[str, ...], check_only: bool) -> None:
     ),
 )
 @click.argument("names", nargs=-1, required=True, metavar="CHAPTER...|all")
-@click.option("--out", "folder", required=True, metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-def solve(names: tuple[str, ...], folder: Path) -> None:
+@click.option("--out", "folder", required=True, metavar="DIR", type=click.Path(file_okay=False))
+def solve(names: tuple[str, ...], folder: str) -> None:
     """Make the instructor edition of chapters: answers filled in, notes shown, every section timed.
 
     A file in DIR that labkit did not write, or that was changed since, is never overwritten. nbgrader makes and grades
@@ -56,12 +56,14 @@ def solve(names: tuple[str, ...], folder: Path) -> None:
     """
     from labkit.course import editions, places
 
+    if not folder.strip():  # for Path it would be the current folder
+        raise LabkitError("--out names no folder. Write for instance: --out solved")
     chapters = places.chapters(places.find_course(), () if names == ("all",) else names)
-    editions.prepare(folder, chapters)
+    editions.prepare(Path(folder), chapters)
     for chapter in chapters:
         with _line_about(chapter.name) as line:
-            seconds = editions.solve(chapter, folder, line.count)
-            line.end(f"{seconds:6.1f} s  {folder / chapter.notebook.name}")
+            seconds = editions.solve(chapter, Path(folder), line.count)
+            line.end(f"{seconds:6.1f} s  {Path(folder) / chapter.notebook.name}")
 
 
 @dataclasses.dataclass

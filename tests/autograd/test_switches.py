@@ -73,11 +73,13 @@ def test_the_code_that_is_shown_is_the_code_that_ran(switch):
     assert set(unchanged) <= set(plain)
 
 
-def test_an_unknown_switch_and_two_cuts_at_once_are_sentences():
+def test_an_unknown_switch_a_word_for_one_and_two_cuts_at_once_are_sentences():
     with pytest.raises(ConfigError, match="no switch 'detach'; the switches are skip_zero_grad"):
         run(detach=True)
     with pytest.raises(ConfigError, match="Choose one of"):
         run(detach_hidden=True, no_grad_hidden=True)
+    with pytest.raises(ConfigError, match="detach_hidden must be True or False; it is 'no'"):
+        run(detach_hidden="no")
 
 
 @pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad, lambda: torch.device("meta")])

@@ -10,25 +10,28 @@ from labkit.exercises.claims import claim
 @claim(
     "C140",
     true="This is how dropout was first described, with p for the share that is kept, and some books still have it. "
-    "PyTorch scales in training already, by 1/(1-p), and evaluation returned the input as it was.",
-    false="Right. The survivors are enlarged in training, so that the mean stays the same, and evaluation has nothing "
-    "left to do.",
-    depends="That values are zeroed at random in training is right, and does not save the rule. Whoever follows it and "
-    "multiplies by p spoils the outputs; for no p did the layer do so.",
+    "In PyTorch p is the share that is dropped; what is kept was multiplied by 1/(1-p) in training already, and "
+    "evaluation returned the input as it was.",
+    false="Right. The values that are kept are enlarged in training, by 1/(1-p), so that the mean stays the same, and "
+    "evaluation has nothing left to do.",
+    depends="Neither half holds, for no p that was tried: in training the values that are kept were multiplied by "
+    "1/(1-p), and in evaluation nothing was multiplied. Whoever adds a factor there spoils the outputs.",
 )
 def dropout_scales_in_training() -> dict[str, bool]:
     """Send ones through dropout, with two values of p, in training and in evaluation mode."""
-    kept_as_they_are, multiplied, changed = [], [], []
+    kept_as_they_are, otherwise, multiplied, changed = [], [], [], []
     for p in (0.25, 0.6):
         layer, ones = nn.Dropout(p), torch.ones(1000)
         survivors = layer(ones)
         survivors = survivors[survivors != 0]
         layer.eval()
         kept_as_they_are.append(torch.equal(survivors, torch.ones_like(survivors)))
+        otherwise.append(not torch.allclose(survivors, torch.tensor(1 / (1 - p))))
         multiplied.append(torch.allclose(layer(ones), p * ones))
         changed.append(not torch.equal(layer(ones), ones))
     return {
-        "in training the surviving values stay as they are": any(kept_as_they_are),
+        "in training the values that are kept stay as they are": any(kept_as_they_are),
+        "in training they are multiplied by anything else than 1/(1-p)": any(otherwise),
         "in evaluation the outputs are multiplied by p": any(multiplied),
         "in evaluation dropout does anything at all": any(changed),
     }
