@@ -65,6 +65,7 @@ COMPLETE = [
     "nn.Module",
     "Data",
     "Mixed precision",
+    "Checkpoints",
 ]
 
 
