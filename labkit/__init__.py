@@ -18,6 +18,7 @@ PARTS = (
     "exercises",
     "models",
     "randomness",
+    "runs",
     "show",
     "tensors",
     "training",

@@ -12,6 +12,7 @@ from labkit.show.loss_surface import loss_surface, loss_surface_picture
 from labkit.show.picture import Picture
 from labkit.show.progress_map import progress_control, progress_map
 from labkit.show.quiz import Quiz, quiz
+from labkit.show.schedules import schedule_explorer, schedule_picture
 from labkit.show.storage import storage_strip
 from labkit.show.switches import switches, switches_control
 from labkit.show.tensor_controls import broadcasting_control, storage_control
@@ -46,6 +47,8 @@ __all__ = [
     "rates",
     "samples",
     "schedule_control",
+    "schedule_explorer",
+    "schedule_picture",
     "storage_control",
     "storage_strip",
     "switches",

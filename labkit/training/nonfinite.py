@@ -4,7 +4,7 @@ import torch
 
 from labkit.data.loading import Loader
 from labkit.errors import NonFiniteError
-from labkit.training import checkpoint
+from labkit.runs import checkpoint
 from labkit.training.state import Training, load_weights
 
 

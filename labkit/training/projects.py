@@ -11,7 +11,7 @@ from labkit.errors import CheckpointError
 from labkit.training.config import Config
 from labkit.training.fit import Run, fit, resume
 from labkit.training.metrics import Predictions, predict
-from labkit.training.record import Record
+from labkit.runs.record import Record
 from labkit.training.state import saved_run
 
 

@@ -10,11 +10,11 @@ import torch.nn as nn
 
 from labkit import devices, models, randomness
 from labkit.errors import CheckpointError, LabkitError
-from labkit.training import checkpoint
+from labkit.runs import checkpoint
 from labkit.training.config import Config
 from labkit.training.metrics import Metrics
 from labkit.training.optimizers import make_optimizer
-from labkit.training.record import Record
+from labkit.runs.record import Record
 from labkit.training.schedule import Schedule
 from labkit.training.step import LossFunction, cross_entropy
 from labkit.training.totals import Totals
@@ -62,7 +62,7 @@ class Training:
             "model": type(unwrapped(self.model)).__name__,
             "training_data": self.loader.fingerprint(),
         }
-        self.record = Record.create(self.config, facts)
+        self.record = Record.create(self.config.to_dict(), facts)
         try:
             self.save()
         except CheckpointError:

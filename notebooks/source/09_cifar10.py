@@ -36,7 +36,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from labkit import data as pictures
-from labkit import devices, models, show, training
+from labkit import devices, models, runs, show, training
 from labkit.course import parameters
 from labkit.data.splits import NAMES
 
@@ -190,7 +190,7 @@ for name, value in json.loads((run.folder / "result.json").read_text(encoding="u
 # The best weights come back with four lines.
 
 # %%
-best = training.checkpoint.load(run.folder / "best.pt")
+best = runs.checkpoint.load(run.folder / "best.pt")
 again = models.build(config.model, splits.train.image_shape, len(splits.train.classes))
 again.load_state_dict(best["weights"])
 measured = training.evaluate(again.to(result.val_loader.device), result.val_loader)
@@ -290,5 +290,5 @@ print("item() in each batch and one detached sum: the same number")
 # - A claim such as *85 %* belongs with data, seed and number of epochs, and with the question: of which part?
 #
 # To read: [labkit/training/projects.py](../labkit/training/projects.py) (this chapter as one function),
-# [record.py](../labkit/training/record.py) and [labkit/data/pictures.py](../labkit/data/pictures.py). In a terminal
+# [record.py](../labkit/runs/record.py) and [labkit/data/pictures.py](../labkit/data/pictures.py). In a terminal
 # the same project is `labkit train --data PATH --epochs 20`.

@@ -7,7 +7,8 @@ import torch
 
 from labkit import data
 from labkit.errors import CheckpointError, DataError
-from labkit.training import Config, checkpoint, evaluate, loaders, project, resume_project
+from labkit.runs import checkpoint
+from labkit.training import Config, evaluate, loaders, project, resume_project
 from tests.training.helpers import assert_identical
 
 QUICK = Config(epochs=2, model="lenet", device="cpu", log_every=5)

@@ -16,7 +16,8 @@ import torch.nn as nn
 
 from labkit.data.loading import loader
 from labkit.errors import CheckpointError
-from labkit.training import Config, checkpoint, fit, resume
+from labkit.runs import checkpoint
+from labkit.training import Config, fit, resume
 from tests.training.helpers import assert_identical, small_loaders, small_model, stripes, without_times
 
 fit_module = importlib.import_module("labkit.training.fit")

@@ -6,13 +6,13 @@ import pytest
 
 from labkit.errors import CheckpointError
 from labkit.training import Config
-from labkit.training.record import Record
+from labkit.runs.record import Record
 
 ROW = {"epoch": 1, "train_loss": 0.5, "val_loss": None, "seconds": 1.0}
 
 
 def made(folder, **settings) -> Record:
-    return Record.create(Config(run_dir=str(folder), **settings), {"parameters": 3})
+    return Record.create(Config(run_dir=str(folder), **settings).to_dict(), {"parameters": 3})
 
 
 def test_it_tells_what_was_done_where_and_with_what(tmp_path):

@@ -18,8 +18,7 @@ import labkit
 from labkit.data.files import printable
 from labkit.durable import write_durably
 from labkit.errors import CheckpointError
-from labkit.training.alone import LOCK_FILE, Alone
-from labkit.training.config import Config
+from labkit.runs.alone import LOCK_FILE, Alone
 
 
 class Record:
@@ -31,23 +30,23 @@ class Record:
         self._alone: Alone | None = None
 
     @classmethod
-    def create(cls, config: Config, facts: dict) -> "Record":
+    def create(cls, settings: dict, facts: dict) -> "Record":
         """Make the folder of a new run and write what is known before it starts.
 
         Raises CheckpointError when the folder exists already or cannot be written.
         """
-        base, record = Path(os.path.expanduser(config.run_dir)), None
+        base, record = Path(os.path.expanduser(settings["run_dir"])), None
         try:
             base.mkdir(parents=True, exist_ok=True)
-            record = cls(_new_folder(base, config))
+            record = cls(_new_folder(base, settings))
             record._alone = Alone(record.folder)
-            record._write("run.json", {"config": config.to_dict()} | facts | _surroundings())
+            record._write("run.json", {"config": settings} | facts | _surroundings())
         except (OSError, ValueError) as error:  # ValueError: a name with a letter that no file name can have
             if record is not None:
                 record.discard()
             if isinstance(error, FileExistsError) and base.is_dir():
                 raise CheckpointError(
-                    f"A run named {config.name!r} exists in {base} and is not overwritten. "
+                    f"A run named {settings['name']!r} exists in {base} and is not overwritten. "
                     "Choose another name, or resume that run."
                 ) from error
             reason = getattr(error, "strerror", None) or error
@@ -120,14 +119,14 @@ class Record:
         write_durably(self.folder / name, text.encode("utf-8"))
 
 
-def _new_folder(base: Path, config: Config) -> Path:
+def _new_folder(base: Path, settings: dict) -> Path:
     """Make the run's folder: under its given name, or under the first free one made from what it does and when."""
-    if config.name:
-        folder = base / config.name
+    if settings["name"]:
+        folder = base / settings["name"]
         folder.mkdir()
         return folder
-    data = printable(Path(config.data).name).strip(". -").replace("\\", "").split(".")[0][:60] or "pictures"
-    stem = f"{data}-{config.model}-seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
+    data = printable(Path(settings["data"]).name).strip(". -").replace("\\", "").split(".")[0][:60] or "pictures"
+    stem = f"{data}-{settings["model"]}-seed{settings["seed"]}-{time.strftime('%Y%m%d-%H%M%S')}"
     for number in range(1, 1000):
         folder = base / (stem if number == 1 else f"{stem}-{number}")
         try:

@@ -5,16 +5,16 @@ import sys
 import pytest
 
 from labkit.errors import CheckpointError
-from labkit.training import Config, alone
-from labkit.training.alone import Alone
-from labkit.training.record import Record
+from labkit.runs import alone
+from labkit.runs.alone import Alone
+from labkit.runs.record import Record
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="folders cannot be locked here")
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from labkit.training.alone import Alone
+from labkit.runs.alone import Alone
 held = Alone(Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(60)
@@ -46,7 +46,7 @@ def test_another_process_is_refused_until_the_first_is_gone(held, tmp_path, monk
 @pytest.mark.parametrize("end", [lambda record: record.finish({}), lambda record: record.fail(ValueError("odd"))])
 def test_a_run_that_ended_can_be_resumed_in_the_same_process(tmp_path, monkeypatch, end):
     monkeypatch.setattr(alone, "PATIENCE", 0.0)
-    record = Record.create(Config(run_dir=str(tmp_path), name="mine"), {})
+    record = Record.create({"run_dir": str(tmp_path), "name": "mine"}, {})
     with pytest.raises(CheckpointError, match="Another process"):
         Record.reopen(record.folder, [])
     end(record)

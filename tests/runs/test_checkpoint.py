@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from labkit.errors import CheckpointError
-from labkit.training import checkpoint
+from labkit.runs import checkpoint
 
 
 def content(number: int = 1) -> dict:
@@ -105,7 +105,7 @@ def test_another_layout_is_refused(tmp_path):
 FULL_DISK = """
 import resource, sys, torch
 from pathlib import Path
-from labkit.training import checkpoint
+from labkit.runs import checkpoint
 from labkit.errors import CheckpointError
 path = Path(sys.argv[1])
 checkpoint.save(path, {"epoch": 1})
