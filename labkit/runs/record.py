@@ -126,7 +126,7 @@ def _new_folder(base: Path, settings: dict) -> Path:
         folder.mkdir()
         return folder
     data = printable(Path(settings["data"]).name).strip(". -").replace("\\", "").split(".")[0][:60] or "pictures"
-    stem = f"{data}-{settings["model"]}-seed{settings["seed"]}-{time.strftime('%Y%m%d-%H%M%S')}"
+    stem = f"{data}-{settings['model']}-seed{settings['seed']}-{time.strftime('%Y%m%d-%H%M%S')}"
     for number in range(1, 1000):
         folder = base / (stem if number == 1 else f"{stem}-{number}")
         try:

@@ -8,10 +8,10 @@ import torch.nn as nn
 
 from labkit import data, devices, models
 from labkit.errors import CheckpointError
+from labkit.runs.record import Record
 from labkit.training.config import Config
 from labkit.training.fit import Run, fit, resume
 from labkit.training.metrics import Predictions, predict
-from labkit.runs.record import Record
 from labkit.training.state import saved_run
 
 

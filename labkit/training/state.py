@@ -11,10 +11,10 @@ import torch.nn as nn
 from labkit import devices, models, randomness
 from labkit.errors import CheckpointError, LabkitError
 from labkit.runs import checkpoint
+from labkit.runs.record import Record
 from labkit.training.config import Config
 from labkit.training.metrics import Metrics
 from labkit.training.optimizers import make_optimizer
-from labkit.runs.record import Record
 from labkit.training.schedule import Schedule
 from labkit.training.step import LossFunction, cross_entropy
 from labkit.training.totals import Totals

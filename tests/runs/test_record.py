@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from labkit.errors import CheckpointError
-from labkit.training import Config
 from labkit.runs.record import Record
+from labkit.training import Config
 
 ROW = {"epoch": 1, "train_loss": 0.5, "val_loss": None, "seconds": 1.0}
 
