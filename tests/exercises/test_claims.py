@@ -66,6 +66,7 @@ COMPLETE = [
     "Data",
     "Mixed precision",
     "Checkpoints",
+    "Reproducibility",
 ]
 
 
