@@ -33,11 +33,14 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from IPython.display import display
 from torch import nn
+from torchvision.transforms.functional import to_pil_image
 
 from labkit import data as pictures
 from labkit import devices, models, runs, show, training
 from labkit.course import parameters
+from labkit.data.decoding import decode
 from labkit.data.splits import NAMES
 
 chosen = parameters(globals())
@@ -195,6 +198,33 @@ again = models.build(config.model, splits.train.image_shape, len(splits.train.cl
 again.load_state_dict(best["weights"])
 measured = training.evaluate(again.to(result.val_loader.device), result.val_loader)
 print("validation as recorded:", math.isclose(measured.accuracy, best["val_accuracy"], abs_tol=1e-9))
+
+# %% [markdown]
+# ### One new picture
+#
+# What all this was for. Put the path of a picture of yours between the quotes; as shipped it is one of the test part,
+# written to a file. It is read, scaled and normalised as in the training; a forgotten step here is the usual reason why
+# a good network *answers badly in use*. It always answers with one of its classes, whatever is in the picture.
+
+# %% tags=["nbval-ignore-output"]
+mine = ""  # such as "pictures/cat.jpg"
+file = Path(mine).expanduser() if mine else run.folder / "new_picture.png"
+if not mine:
+    to_pil_image(splits.test.images[0]).save(file)
+    print("this is:", splits.test.classes[splits.test.labels[0]])
+
+pixels, _ = decode(file.read_bytes(), (height, width))
+display(to_pil_image(pixels).resize((160, 160)))
+picture = torch.tensor(pixels).permute(2, 0, 1)[None] / 255  # from red, green, blue last to (1, 3, H, W)
+if channels == 1:
+    picture = picture.mean(1, keepdim=True)
+mean, deviation = (value.view(-1, 1, 1) for value in result.train_loader.statistics)
+again.eval()
+with torch.no_grad():
+    scores = again(((picture - mean) / deviation).to(result.val_loader.device))
+shares = scores.softmax(1)[0].cpu()
+for share, number in zip(*shares.topk(min(3, len(shares))), strict=True):
+    print(f"{share:6.1%}  {splits.train.classes[number]}")
 
 # %% [markdown]
 # ## 8 · The program you will find in articles
