@@ -65,6 +65,9 @@ COMPLETE = [
     "nn.Module",
     "Data",
     "Mixed precision",
+    "Gradient accumulation",
+    "Gradient clipping",
+    "Schedulers",
     "Checkpoints",
     "Reproducibility",
 ]
