@@ -1,6 +1,8 @@
 """For every chapter: other ways are right too, a changed input is told, predictions hold; and it has enough of each."""
 
 import autograd_answers
+import data_answers
+import loop_answers
 import models_answers
 import pytest
 import tensors_answers
@@ -8,7 +10,12 @@ import tensors_answers
 from labkit import exercises
 from labkit.exercises.parts import PARTS
 
-ANSWERS = {"01_tensors": tensors_answers, "02_autograd": autograd_answers, "04_models": models_answers}
+ANSWERS = {
+    "01_tensors": tensors_answers,
+    "02_autograd": autograd_answers,
+    "04_models": models_answers,
+    "05_training_loop": loop_answers,
+}
 OF_THE_PARTS = {part.name for part in PARTS.values()}  # their other ways are in own_parts
 
 
