@@ -1,5 +1,6 @@
 """Pictures and controls: every figure function returns the figure, its data and one sentence that says it."""
 
+from labkit.show.accumulation import accumulation, accumulation_picture
 from labkit.show.broadcasting import broadcasting
 from labkit.show.controls import Control, answers_control, schedule_control
 from labkit.show.convolution import convolution, convolution_control
@@ -21,6 +22,8 @@ __all__ = [
     "Control",
     "Picture",
     "Quiz",
+    "accumulation",
+    "accumulation_picture",
     "answer",
     "answers_control",
     "augmented",

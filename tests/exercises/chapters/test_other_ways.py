@@ -13,6 +13,7 @@ from labkit.exercises.parts import PARTS
 ANSWERS = {
     "01_tensors": tensors_answers,
     "02_autograd": autograd_answers,
+    "03_data": data_answers,
     "04_models": models_answers,
     "05_training_loop": loop_answers,
 }
