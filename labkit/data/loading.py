@@ -142,6 +142,11 @@ class Loader:
         return tuple(getattr(self.batches.data, "classes", ()))
 
     @property
+    def labels(self) -> Tensor | None:
+        """The labels of all samples, int64 (N,) on the CPU; None for data sets that tell only when they are read."""
+        return self.batches.data.labels if isinstance(self.batches, ImageBatches) else None
+
+    @property
     def statistics(self) -> tuple[Tensor, Tensor] | None:
         """The (mean, deviation) that inputs are normalised with; None for data sets that prepare their own inputs."""
         return getattr(self.batches, "statistics", None)

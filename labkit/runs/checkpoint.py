@@ -14,7 +14,7 @@ import torch
 from labkit.durable import write_durably
 from labkit.errors import CheckpointError
 
-SCHEMA = 1
+SCHEMA = 2
 _MARK = b"\nlabkit-sha256:"
 _TRAILER = len(_MARK) + 64
 

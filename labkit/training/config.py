@@ -31,14 +31,25 @@ class Config:
     schedule: str = setting(
         "one_cycle", "how the rate changes", choices=("constant", "step", "cosine", "one_cycle", "plateau")
     )
+    warm_up: float = setting(0.0, "share of all updates in which the rate rises to its height", least=0.0, most=1.0)
     clip_norm: float = setting(0.0, "longest gradient allowed; 0 = no clipping", least=0.0)
+    average: float = setting(
+        0.0, "what stays of a running average of the weights in an update, such as 0.999; 0 = none", least=0.0, most=1.0
+    )
+    class_weights: str = setting(
+        "off", "balanced: each class counts as much as every other in the loss", choices=("off", "balanced")
+    )
     label_smoothing: float = setting(0.0, "share of the target spread over all classes", least=0.0, most=1.0)
     dropout: float = setting(0.0, "share of the activations dropped in the model", least=0.0, most=1.0)
     flip: bool = setting(False, "mirror half of the training pictures")
     shift: int = setting(1, "move training pictures by up to so many pixels", least=0)
     cutout: int = setting(0, "side in pixels of a square cut out of training pictures", least=0)
     patience: int = setting(0, "stop after so many epochs without a better validation loss; 0 = never", least=0)
+    min_delta: float = setting(0.0, "how much lower a validation loss must be to count as better", least=0.0)
+    keep_best: int = setting(1, "how many of the best epochs keep a checkpoint", least=1)
     amp: str = setting("off", "mixed precision", choices=("off", "bf16", "fp16"))
+    channels_last: bool = setting(False, "keep the channels of a pixel side by side in memory; faster on some devices")
+    compile: bool = setting(False, "let torch.compile translate the network; slow at first, then faster")
     device: str = setting("auto", "auto, cpu, cuda, cuda:1 or mps")
     seed: int = setting(0, "decides every random choice", least=0)
     num_workers: int = setting(0, "processes that prepare batches", least=0, most=256)
@@ -57,6 +68,10 @@ class Config:
             raise ConfigError("dropout and label_smoothing must be below 1: at 1 nothing of the signal is left.")
         if self.momentum == 1:
             raise ConfigError("momentum must be below 1: at 1 no gradient is ever forgotten.")
+        if self.average == 1:
+            raise ConfigError("average must be below 1: at 1 the average never moves. A usual value is 0.999.")
+        if self.warm_up and self.schedule == "one_cycle":
+            raise ConfigError("one_cycle has a warm-up of its own: leave warm_up at 0, or choose another schedule.")
         if set(self.name) & set('/\\:*?"<>|') or self.name != self.name.strip(" .") or not self.name.isprintable():
             raise ConfigError(
                 f'name={self.name!r} becomes the name of a folder; leave out / \\ : * ? " < > |, what cannot '

@@ -15,9 +15,9 @@ from labkit.training.config import Config
 from labkit.training.interrupts import StopRequest
 from labkit.training.metrics import evaluate
 from labkit.training.misfit import checked, explained
-from labkit.training.nonfinite import stop_if_not_finite
+from labkit.training.nonfinite import save_if_finite, stop_if_not_finite
 from labkit.training.progress import Progress
-from labkit.training.state import Training, saved_run
+from labkit.training.state import Training, best_epochs, saved_run
 from labkit.training.step import LossFunction, update, windows
 
 
@@ -47,7 +47,7 @@ def fit(model: nn.Module, train_loader, val_loader, config: Config, loss_fn: Los
     the end. Raises ConfigError, DataError or DeviceError before anything runs; NonFiniteError when a loss or gradient
     is not finite; CheckpointError when the run's folder cannot be written.
     """
-    training = Training(model, _train_loader(model, train_loader, val_loader, config), config, loss_fn)
+    training = Training(model, _train_loader(model, train_loader, val_loader, config, loss_fn), config, loss_fn)
     randomness.seed_everything(config.seed)
     training.open_record()
     return _train(training, val_loader)
@@ -61,12 +61,12 @@ def resume(model: nn.Module, train_loader, val_loader, folder: Path | str, loss_
     """
     folder = Path(folder)
     config, state = saved_run(folder)
-    training = Training(model, _train_loader(model, train_loader, val_loader, config), config, loss_fn)
+    training = Training(model, _train_loader(model, train_loader, val_loader, config, loss_fn), config, loss_fn)
     training.load_state_dict(state, folder)
     return _train(training, val_loader)
 
 
-def _train_loader(model: nn.Module, train_loader, val_loader, config: Config):
+def _train_loader(model: nn.Module, train_loader, val_loader, config: Config, loss_fn: LossFunction | None):
     """Return the training loader with the methods that the loop needs, after a look at everything that was given."""
     if not isinstance(config, Config):
         raise ConfigError(f"config must be a Config, such as Config(epochs=3), got {type(config).__name__}.")
@@ -79,6 +79,11 @@ def _train_loader(model: nn.Module, train_loader, val_loader, config: Config):
         raise ConfigError(
             "patience and schedule='plateau' watch the validation loss: give a val_loader, or turn them off."
         )
+    if loss_fn is not None and (config.label_smoothing or config.class_weights != "off"):
+        raise ConfigError(
+            "label_smoothing and class_weights are settings of the built-in cross-entropy, and you gave a loss_fn. "
+            "Put them into that, or leave loss_fn out."
+        )
     return as_loader(train_loader)
 
 
@@ -88,21 +93,21 @@ def _train(training: Training, val_loader) -> Run:
         while not training.done and not stop.requested:
             started = time.perf_counter()
             _train_epoch(training, progress, stop)
-            metrics = None
-            if val_loader is not None and not stop.requested:
-                metrics = evaluate(training.model, stop.until(val_loader), training.evaluation_loss_fn)
-            if not stop.requested:  # a validation cut short says nothing: a resume repeats it
-                row = training.end_epoch(metrics, time.perf_counter() - started)
-                progress.row(row, best=training.bad_epochs == 0)
-            training.save()
+            with training.as_used():
+                metrics = None
+                if val_loader is not None and not stop.requested:
+                    metrics = evaluate(training.forward, stop.until(val_loader), training.evaluation_loss_fn)
+                if not stop.requested:  # a validation cut short says nothing: a resume repeats it
+                    row = training.end_epoch(metrics, time.perf_counter() - started)
+                    progress.row(row, best=best_epochs(training.history, 1) == [row["epoch"]])
+            save_if_finite(training)
 
         if not training.done:
             status, where = "interrupted", training.record.folder if training.record else "memory only"
             progress.say(f"Stopped after update {training.updates}, as asked. Saved: {where}.")
         else:
             status = "stopped early" if training.epoch < config.epochs else "finished"
-            if config.patience:
-                training.restore_best()
+            training.put_final_weights()
         run = _run(training, status)
         if training.record:
             training.record.finish({"status": status, "updates": run.updates, "best": run.best})
@@ -119,7 +124,7 @@ def _train_epoch(training: Training, progress: Progress, stop: StopRequest) -> N
         training.schedule.set_rate(training.optimizer)
         with explained(training.model, window, training.loss_fn):
             outcome = update(
-                training.model,
+                training.forward,
                 window,
                 training.loss_fn,
                 training.optimizer,
@@ -128,6 +133,8 @@ def _train_epoch(training: Training, progress: Progress, stop: StopRequest) -> N
                 config.clip_norm,
             )
         training.schedule.advance(outcome.stepped)
+        if training.average:
+            training.average.follow(outcome.stepped)
         training.totals.add(outcome)
         training.batch += len(window)
         training.updates += 1
@@ -135,8 +142,7 @@ def _train_epoch(training: Training, progress: Progress, stop: StopRequest) -> N
             stop_if_not_finite(training)
             progress.line(training.epoch + 1, training.totals.updates, training.totals.means()["train_loss"])
         if config.save_every and training.updates % config.save_every == 0:
-            stop_if_not_finite(training)
-            training.save()
+            save_if_finite(training)
         if stop.requested:
             break
     stop_if_not_finite(training)

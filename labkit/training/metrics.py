@@ -11,8 +11,9 @@ from torch import Tensor
 
 from labkit.errors import DataError, NonFiniteError
 from labkit.table import Table
+from labkit.training.losses import cross_entropy
 from labkit.training.misfit import checked, explained
-from labkit.training.step import Batch, LossFunction, count_correct, cross_entropy, exact_dtype
+from labkit.training.step import Batch, LossFunction, count_correct, exact_dtype
 
 
 @dataclass(frozen=True)
@@ -114,12 +115,18 @@ def evaluate(model: nn.Module, loader: Iterable[Batch], loss_fn: LossFunction = 
             inputs, targets = (part.to(device) for part in checked(batch))
             with explained(model, [(inputs, targets)], loss_fn):
                 outputs = model(inputs)
-                totals += torch.stack([loss_fn(outputs, targets) * len(targets), count_correct(outputs, targets)])
+                totals += torch.stack([loss_fn(outputs, targets) * len(targets), _count_right(outputs, targets)])
             count += len(targets)
     if count == 0:
         raise DataError("evaluate: the loader gave no batch, so there is nothing to measure.")
     loss_sum, correct = totals.tolist()  # the only moment at which the device is waited for
     return Metrics(loss_sum / count, correct / count, int(correct), count)
+
+
+def _count_right(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Count the right answers; a row with a NaN is never right, though its largest output may be at the target."""
+    broken = outputs.isnan().any(dim=-1)
+    return count_correct(outputs, targets.masked_fill(broken, -1) if broken.shape == targets.shape else targets)
 
 
 def predict(model: nn.Module, loader: Iterable[Batch]) -> Predictions:

@@ -1,5 +1,6 @@
 """Say why a batch, a model and a loss do not fit together, in place of what torch says about it."""
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,7 +10,8 @@ from torch import Tensor
 
 from labkit.errors import ConfigError, DataError, DeviceError, LabkitError
 from labkit.models.inspect import shape_trace
-from labkit.training.step import Batch, LossFunction, is_cross_entropy
+from labkit.training.losses import is_cross_entropy
+from labkit.training.step import Batch, LossFunction
 
 
 def checked(batch: object) -> Batch:
@@ -40,6 +42,11 @@ def explained(model: nn.Module, batches: list[Batch], loss_fn: LossFunction | No
     except LabkitError:
         raise
     except Exception as error:
+        if is_out_of_memory(error):
+            # The frames that the error came through hold every tensor of the step, and the error holds the frames.
+            traceback.clear_frames(error.__traceback__)
+            model.zero_grad()
+            raise DeviceError(_too_much(model, batches)) from error.with_traceback(None)
         reason = _reason_of(error, batches) or next(filter(None, (_reason(model, *b, loss_fn) for b in batches)), None)
         if reason is None:
             raise
@@ -48,9 +55,7 @@ def explained(model: nn.Module, batches: list[Batch], loss_fn: LossFunction | No
 
 def _reason_of(error: Exception, batches: list[Batch]) -> LabkitError | None:
     """Find the reason in the words of the error."""
-    text, size = str(error), max(len(targets) for _, targets in batches)
-    if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in text:
-        return DeviceError(f"The memory is too small for this model with a batch of {size}. Use a smaller batch_size.")
+    text = str(error)
     if "device-side assert" in text:
         return DataError(
             "The GPU met an index that does not exist, most often a label outside 0 to K-1. device='cpu' names it; "
@@ -62,6 +67,29 @@ def _reason_of(error: Exception, batches: list[Batch]) -> LabkitError | None:
             "leaves no single sample over, or drop_last=True."
         )
     return None
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Say whether an error means that the memory of the device, or of this computer, did not suffice."""
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def _too_much(model: nn.Module, batches: list[Batch]) -> str:
+    """Say what was tried with which memory, and what needs less."""
+    inputs, size = batches[0][0], max(len(targets) for _, targets in batches)
+    memory = ""
+    if inputs.device.type == "cuda":
+        free, total = torch.cuda.mem_get_info(inputs.device)
+        memory = f" ({free / 2**30:.1f} of {total / 2**30:.1f} GiB are free again)"
+    advice = (
+        f"batch_size={size // 2} with accumulate={2 * len(batches)} makes the same update from half of it"
+        if size > 1
+        else "Even one sample is too much: make the model or the pictures smaller"
+    )
+    return (
+        f"The memory of {inputs.device} is too small{memory}: tried a batch of {size} with inputs of "
+        f"{tuple(inputs.shape[1:])} through {type(model).__name__}. {advice}."
+    )
 
 
 def _reason(model: nn.Module, inputs: Tensor, targets: Tensor, loss_fn: LossFunction | None) -> LabkitError | None:

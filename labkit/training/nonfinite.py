@@ -5,7 +5,38 @@ import torch
 from labkit.data.loading import Loader
 from labkit.errors import NonFiniteError
 from labkit.runs import checkpoint
-from labkit.training.state import Training, load_weights
+from labkit.training.state import Training
+from labkit.training.weights import load_weights, unwrapped
+
+
+def save_if_finite(training: Training) -> None:
+    """Write a checkpoint, unless something in it is not finite: a good one is never replaced by a spoilt one.
+
+    An update can spoil the weights although its loss and its gradient were finite, for one by a rate that is far too
+    high; the next loss would show it, too late.
+    """
+    stop_if_not_finite(training)
+    spoilt = [
+        name
+        for name, value in unwrapped(training.model).state_dict().items()
+        if isinstance(value, torch.Tensor) and not torch.isfinite(value).all()
+    ]
+    if spoilt:
+        kept = _back_to_last_checkpoint(training)
+        raise NonFiniteError(
+            f"After update {training.updates} the model has values in {spoilt[0]!r} that are NaN or infinite, and "
+            f"training stopped. {kept} Try a lower learning_rate or clip_norm=1.0."
+        )
+    training.save()
+
+
+def _back_to_last_checkpoint(training: Training) -> str:
+    """Put the weights of the last checkpoint into the model, if there is one, and say so."""
+    if not training.record:
+        return "No run_dir was given, so there is no checkpoint to go back to."
+    folder = training.record.folder
+    load_weights(training.model, checkpoint.load(folder / "last.pt")["model"], folder)
+    return f"The model holds the weights of the last checkpoint in {folder}."
 
 
 def stop_if_not_finite(training: Training) -> None:
@@ -15,17 +46,14 @@ def stop_if_not_finite(training: Training) -> None:
     back to its last checkpoint. With float16 a skipped update is part of the method: the scale is halved and training
     goes on; only a scale below 1 shows that no scale would help. Waits for the device.
     """
-    first = int(training.totals.first_skipped)
-    if first < 0 or (training.scaler.is_enabled() and training.scaler.get_scale() >= 1):
+    first = training.totals.skipped()
+    if first is None or (training.scaler.is_enabled() and training.scaler.get_scale() >= 1):
         return
     size = training.config.accumulate
     batch = first * size
     kept = "The weights are those from before it."
     if training.record:
-        load_weights(
-            training.model, checkpoint.load(training.record.folder / "last.pt")["model"], training.record.folder
-        )
-        kept = f"The model holds the weights of the last checkpoint in {training.record.folder}."
+        kept = _back_to_last_checkpoint(training)
     raise NonFiniteError(
         f"The loss or a gradient became NaN or infinite in epoch {training.epoch + 1}, update {first + 1} "
         f"(batch {batch + 1}{f' to {batch + size}' if size > 1 else ''}), and training stopped. {kept} "

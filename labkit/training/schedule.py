@@ -19,11 +19,16 @@ MOST_UPDATES = 10_000_000  # a table of more would take minutes to write and gig
 PLATEAU_PATIENCE, PLATEAU_FACTOR = 3, 0.5  # "plateau" halves the rate after 3 epochs without a better loss
 
 
-def rate_at(kind: str, update: int, total: int, peak: float) -> float:
+def rate_at(kind: str, update: int, total: int, peak: float, warm_up: float = 0.0) -> float:
     """Return the learning rate of one update (counted from 0) out of `total`; "plateau" is constant in itself.
 
+    warm_up: the share of all updates in which the rate rises evenly to the peak; the schedule has what is left.
     "one_cycle" is the schedule of `torch.optim.lr_scheduler.OneCycleLR` with its defaults (Smith and Topin, 2017).
     """
+    rising = round(warm_up * total)
+    if update < rising:
+        return peak * (update + 1) / rising
+    update, total = update - rising, total - rising
     if kind in ("constant", "plateau"):
         return peak
     if kind == "step":
@@ -53,23 +58,26 @@ class Schedule:
                 f"epochs={config.epochs} are {total_updates:,} updates; at most {MOST_UPDATES:,} can be planned. "
                 "Use fewer epochs or larger batches."
             )
-        table = [
-            rate_at(config.schedule, update, total_updates, config.learning_rate) for update in range(total_updates)
-        ]
-        self.table = torch.tensor(table, dtype=torch.float32, device=device)
+        settings = total_updates, config.learning_rate, config.warm_up
+        table = [rate_at(config.schedule, update, *settings) for update in range(total_updates)]
+        # One entry more, for who asks after the last update.
+        self.table = torch.tensor([*table, table[-1]], dtype=torch.float32, device=device)
         self.counter = torch.zeros((), dtype=torch.int64, device=device)
         self.watches_loss = config.schedule == "plateau"
         self.factor, self.best_loss, self.bad_epochs = 1.0, math.inf, 0
 
     def rate(self) -> Tensor:
-        """Return the rate of the next update as a scalar on the device: no wait for the device."""
-        return self.table[self.counter.clamp(max=len(self.table) - 1)] * self.factor
+        """Return the rate of the next update as a scalar on the device, without a wait for it.
+
+        `take` looks the entry up on the device; `table[counter]` would first fetch the counter to the host.
+        """
+        return self.table.take(self.counter)
 
     def set_rate(self, optimizer: torch.optim.Optimizer) -> None:
         """Write the rate of the next update into the optimizer."""
         rate = self.rate()
         for group in optimizer.param_groups:
-            group["lr"].copy_(rate)
+            group["lr"] = rate
 
     def advance(self, stepped: Tensor) -> None:
         """Count one update if the optimizer stepped: bool scalar on the device."""
@@ -85,6 +93,7 @@ class Schedule:
             self.bad_epochs += 1
         if self.bad_epochs >= PLATEAU_PATIENCE:
             self.factor, self.bad_epochs = self.factor * PLATEAU_FACTOR, 0
+            self.table *= PLATEAU_FACTOR
 
     def state_dict(self) -> dict:
         """Return the position as plain data."""
@@ -98,4 +107,5 @@ class Schedule:
     def load_state_dict(self, state: dict) -> None:
         """Go to a position that `state_dict` returned."""
         self.counter.fill_(state["counter"])
+        self.table *= state["factor"] / self.factor
         self.factor, self.best_loss, self.bad_epochs = state["factor"], state["best_loss"], state["bad_epochs"]

@@ -1,8 +1,9 @@
 """Everything that a run consists of at one moment: what a checkpoint holds, and a resume puts back."""
 
-import functools
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import torch
@@ -13,11 +14,13 @@ from labkit.errors import CheckpointError, LabkitError
 from labkit.runs import checkpoint
 from labkit.runs.record import Record
 from labkit.training.config import Config
+from labkit.training.losses import cross_entropy, training_loss
 from labkit.training.metrics import Metrics
 from labkit.training.optimizers import make_optimizer
 from labkit.training.schedule import Schedule
-from labkit.training.step import LossFunction, cross_entropy
+from labkit.training.step import LossFunction
 from labkit.training.totals import Totals
+from labkit.training.weights import Average, load_weights, unwrapped
 
 
 class Training:
@@ -28,23 +31,26 @@ class Training:
         self.device = devices.choose(config.device)
         self.precision = devices.amp_dtype(config.amp, self.device)
         self.model = model.to(self.device)
-        self.loss_fn = loss_fn or functools.partial(cross_entropy, label_smoothing=config.label_smoothing)
+        if config.channels_last:
+            model.to(memory_format=torch.channels_last)  # convolutions then hand on their results in this order, too
+        self.forward = torch.compile(model) if config.compile else model  # what a batch is sent through
+        self.loss_fn = loss_fn or training_loss(config, train_loader, self.device)
         self.evaluation_loss_fn = loss_fn or cross_entropy
         self.optimizer = make_optimizer(model, config, self.device)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.precision is torch.float16)
         self.updates_per_epoch = math.ceil(len(train_loader) / config.accumulate)
         self.schedule = Schedule(config, config.epochs * self.updates_per_epoch, self.device)
+        self.average = Average(model, config.average) if config.average else None
         self.totals = Totals(self.device)
         self.epoch, self.batch, self.updates = 0, 0, 0  # finished epochs; batches used of the next one; updates tried
         self.history: list[dict] = []
         self.best: dict | None = None  # epoch, val_loss, val_accuracy, weights
-        self.bad_epochs = 0  # since the best one
         self.record: Record | None = None
 
     @property
     def stops_early(self) -> bool:
         """Whether the patience is used up."""
-        return self.config.patience > 0 and self.bad_epochs >= self.config.patience
+        return 0 < self.config.patience <= epochs_without_progress(self.history, self.config.min_delta)
 
     @property
     def done(self) -> bool:
@@ -89,22 +95,44 @@ class Training:
         return row
 
     def _remember_best(self, row: dict) -> None:
-        bar = math.inf if self.best is None else self.best["val_loss"]
-        if not row["val_loss"] < bar:  # true for NaN, too: it is never better
-            self.bad_epochs += 1
+        """Keep the weights in the model, if this epoch was the best so far or one of the best."""
+        ranks = best_epochs(self.history, self.config.keep_best)
+        if row["epoch"] not in ranks:
             return
-        self.bad_epochs = 0
         # A state_dict is no snapshot but a view of the living weights: copy it.
         weights = {name: value.clone() for name, value in unwrapped(self.model).state_dict().items()}
-        self.best = {key: row[key] for key in ("epoch", "val_loss", "val_accuracy")} | {"weights": weights}
+        snapshot = {key: row[key] for key in ("epoch", "val_loss", "val_accuracy")} | {"weights": weights}
+        is_best = ranks[0] == row["epoch"]
+        if is_best:
+            self.best = snapshot
         if self.record:
-            content = self.best | {"config": self.config.to_dict(), "data": self.loader.description()}
-            checkpoint.save(self.record.folder / "best.pt", content)
+            content = snapshot | {"config": self.config.to_dict(), "data": self.loader.description()}
+            self._save_best(content, is_best, ranks)
 
-    def restore_best(self) -> None:
-        """Put the best weights so far back into the model."""
-        if self.best is not None:
+    def _save_best(self, content: dict, is_best: bool, ranks: list[int]) -> None:
+        """Write best.pt, and with `keep_best` above 1 a file for each of the best epochs, such as epoch-012.pt."""
+        folder = self.record.folder
+        if is_best:
+            checkpoint.save(folder / "best.pt", content)
+        if self.config.keep_best > 1:
+            checkpoint.save(folder / f"epoch-{content['epoch']:03}.pt", content)
+            kept = {f"epoch-{epoch:03}.pt" for epoch in ranks}
+            for file in folder.glob("epoch-*.pt"):
+                if file.name not in kept:
+                    file.unlink(missing_ok=True)
+
+    @contextmanager
+    def as_used(self) -> Iterator[None]:
+        """Run a block with the weights in the model that will be used in the end: the average, if there is one."""
+        with self.average.in_model() if self.average else nullcontext():
+            yield
+
+    def put_final_weights(self) -> None:
+        """Leave in the model what a finished run is for: the best weights with `patience`, else the average."""
+        if self.config.patience and self.best is not None:
             unwrapped(self.model).load_state_dict(self.best["weights"])
+        elif self.average:
+            self.average.put_into_model()
 
     def save(self) -> None:
         """Write the checkpoint of this moment, if the run has a folder."""
@@ -123,7 +151,7 @@ class Training:
             "position": {"epoch": self.epoch, "batch": self.batch, "updates": self.updates},
             "history": self.history,
             "best": self.best,
-            "bad_epochs": self.bad_epochs,
+            "average": self.average.state_dict() if self.average else None,
             "config": self.config.to_dict(),
             "batches": len(self.loader),
             "training_data": self.loader.fingerprint(),
@@ -151,14 +179,14 @@ class Training:
     def _take(self, state: dict, folder: Path) -> None:
         load_weights(self.model, state["model"], folder)
         self.optimizer.load_state_dict(state["optimizer"])
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["lr"].to(self.device)
         self.schedule.load_state_dict(state["schedule"])
         self.scaler.load_state_dict(state["scaler"])
         self.totals.load_state_dict(state["totals"])
         self.epoch, self.batch = state["position"]["epoch"], state["position"]["batch"]
         self.updates = state["position"]["updates"]
-        self.history, self.best, self.bad_epochs = state["history"], state["best"], state["bad_epochs"]
+        self.history, self.best = state["history"], state["best"]
+        if self.average:
+            self.average.load_state_dict(state["average"])
         self.record = Record.reopen(folder, self.history)
         randomness.set_rng_state(state["rng"])  # last: nothing above may draw from the generators any more
 
@@ -203,33 +231,15 @@ def _recorded_settings(folder: Path) -> dict:
         return {}
 
 
-def unwrapped(model: nn.Module) -> nn.Module:
-    """Return the model inside `torch.compile` or a parallel wrapper: its names carry no `_orig_mod.` or `module.`."""
-    while True:
-        inner = getattr(model, "_orig_mod", None)
-        if inner is None and isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
-            inner = model.module
-        if inner is None:
-            return model
-        model = inner
+def best_epochs(history: list[dict], count: int) -> list[int]:
+    """Return the numbers of the `count` epochs with the lowest validation loss, the best first; a NaN is never good."""
+    rows = [row for row in history if row["val_loss"] is not None and math.isfinite(row["val_loss"])]
+    return [row["epoch"] for row in sorted(rows, key=lambda row: row["val_loss"])][:count]
 
 
-def load_weights(model: nn.Module, weights: dict, origin: Path) -> None:
-    """Load weights into a model, or raise CheckpointError that names the first entry that does not fit."""
-    target = unwrapped(model)
-    ours = target.state_dict()
-    for name in [*ours, *weights]:
-        if name not in weights or name not in ours:
-            side = "the checkpoint" if name not in weights else "this model"
-            problem = f"{side} has no {name!r}"
-        elif not isinstance(weights[name], torch.Tensor):
-            problem = f"{name!r} is no tensor there"
-        elif ours[name].shape != weights[name].shape:
-            problem = f"{name!r} is {tuple(weights[name].shape)} there and {tuple(ours[name].shape)} here"
-        else:
-            continue
-        raise CheckpointError(
-            f"The checkpoint in {origin} is of another model than this {type(target).__name__}: {problem}. "
-            "Build the model with the settings in run.json."
-        )
-    target.load_state_dict(weights)
+def epochs_without_progress(history: list[dict], min_delta: float = 0.0) -> int:
+    """Return for how many epochs the validation loss has not come down by more than `min_delta`."""
+    bar, epochs = math.inf, 0
+    for row in history:
+        bar, epochs = (row["val_loss"], 0) if row["val_loss"] < bar - min_delta else (bar, epochs + 1)
+    return epochs

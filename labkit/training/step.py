@@ -1,12 +1,12 @@
 """One update of the weights, exact for any window of batches. Chapter 05 builds this up from eight bare lines."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 
 import torch
 import torch.nn as nn
-import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
@@ -16,9 +16,9 @@ Batch = tuple[Tensor, Tensor]
 
 @dataclass
 class Outcome:
-    """What one update did. All tensors are scalars that stay on the device until somebody reads them."""
+    """What one update did. The tensors are scalars that stay on the device until somebody reads them."""
 
-    loss_sum: Tensor  # the sum of the losses of all samples, not their mean
+    loss: Tensor  # the mean over all samples of the window
     correct: Tensor  # how many samples had the largest output at their target
     count: int  # how many samples there were
     gradient_norm: Tensor  # before clipping
@@ -49,57 +49,51 @@ def update(
     """
     device = window[0][0].device
     count = sum(len(targets) for _, targets in window)
-    loss_sum = torch.zeros((), dtype=exact_dtype(device), device=device)
-    correct = torch.zeros((), dtype=torch.int64, device=device)
+    losses, correct = [], []
 
     optimizer.zero_grad()
     for inputs, targets in window:
-        with torch.autocast(device.type, dtype=precision, enabled=precision is not None):
+        with torch.autocast(device.type, dtype=precision) if precision else nullcontext():
             outputs = model(inputs)
             loss = loss_fn(outputs, targets)
-        scaler.scale(loss * (len(targets) / count)).backward()
-        loss_sum += loss.detach() * len(targets)
-        correct += count_correct(outputs.detach(), targets)
+        if len(window) > 1:
+            loss = loss * (len(targets) / count)
+        scaler.scale(loss).backward()
+        losses.append(loss.detach())
+        correct.append(count_correct(outputs.detach(), targets))
 
     scaler.unscale_(optimizer)  # clip true gradients, not scaled ones
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     gradient_norm = get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
     if clip_norm > 0:
         clip_grads_with_norm_(parameters, clip_norm, gradient_norm)
-    stepped = torch.isfinite(gradient_norm) & torch.isfinite(loss_sum)
-
-    # A fused optimizer reads this flag on the device and then leaves everything as it is: the door that
-    # GradScaler.step uses too. An `if` in Python would make the host wait for the device in every update.
-    optimizer.grad_scale, optimizer.found_inf = None, (~stepped).to(torch.float32)
-    optimizer.step()
+    loss = sum(losses[1:], losses[0])
+    stepped = step_if_finite(optimizer, loss + gradient_norm)
     if scaler.is_enabled():
         scaler.update()
-    return Outcome(loss_sum, correct, count, gradient_norm.detach(), stepped)
+    return Outcome(loss, sum(correct[1:], correct[0]), count, gradient_norm.detach(), stepped)
 
 
-def cross_entropy(outputs: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
-    """Return the mean cross-entropy of a batch.
+def step_if_finite(optimizer: torch.optim.Optimizer, sign: Tensor) -> Tensor:
+    """Let the optimizer step unless `sign`, a scalar, is NaN or infinite; return a bool scalar that tells.
 
-    As torch's own, but without a class number (there -100) that secretly means "leave this sample out": sums over
-    samples would silently be wrong.
+    On a GPU an `if` would make the program wait in every update until the number has arrived. A fused optimizer reads
+    a flag there instead, and then leaves everything as it is: the door that `GradScaler.step` uses too.
     """
-    return F.cross_entropy(outputs, targets, ignore_index=-(2**31), label_smoothing=label_smoothing)
-
-
-def is_cross_entropy(loss_fn: LossFunction) -> bool:
-    """Say whether a loss is the one above, with or without settings."""
-    return getattr(loss_fn, "func", loss_fn) is cross_entropy
+    stepped = torch.isfinite(sign)
+    if sign.device.type != "cpu":
+        optimizer.grad_scale, optimizer.found_inf = None, (~stepped).to(torch.float32)
+        optimizer.step()
+    elif stepped:
+        optimizer.step()
+    return stepped
 
 
 def count_correct(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Return how many rows of outputs (B, K) are largest at their target (B,); 0 where targets are no class numbers.
-
-    A row with a NaN is never right.
-    """
+    """Return how many rows of outputs (B, K) are largest at their target (B,); 0 where targets are no class numbers."""
     if outputs.ndim != 2 or targets.ndim != 1 or targets.is_floating_point():
         return torch.zeros((), dtype=torch.int64, device=outputs.device)
-    largest, labels = outputs.max(dim=1)
-    return ((labels == targets) & ~largest.isnan()).sum()
+    return (outputs.argmax(dim=1) == targets).sum()
 
 
 def exact_dtype(device: torch.device) -> torch.dtype:

@@ -1,6 +1,7 @@
-import importlib
 import json
+import shutil
 import signal
+import weakref
 
 import pytest
 import torch
@@ -9,7 +10,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from labkit.data.loading import loader
 from labkit.errors import CheckpointError, ConfigError, DataError, DeviceError, NonFiniteError
+from labkit.runs import checkpoint
 from labkit.training import Config, evaluate, fit
+from labkit.training.state import epochs_without_progress
 from tests.training.helpers import small_loaders, small_model, stripes
 
 CONFIG = Config(epochs=3, batch_size=8, device="cpu", run_dir="", learning_rate=0.01, log_every=1)
@@ -190,8 +193,6 @@ def test_a_run_folder_that_cannot_be_written_is_said(tmp_path):
 
 
 def test_a_folder_that_vanishes_during_a_run_is_said(tmp_path):
-    import shutil
-
     model, (train, val) = small_model(), small_loaders()
     config = CONFIG.replace(run_dir=str(tmp_path), name="gone")
     model[4].register_forward_hook(lambda *_: shutil.rmtree(tmp_path / "gone", ignore_errors=True))
@@ -199,11 +200,97 @@ def test_a_folder_that_vanishes_during_a_run_is_said(tmp_path):
         fit(model, train, val, config)
 
 
-def test_weights_in_a_checkpoint_carry_no_wrapper_names(tmp_path):
-    state = importlib.import_module("labkit.training.state")
-    wrapped = nn.DataParallel(small_model())
-    assert list(state.unwrapped(wrapped).state_dict()) == list(small_model().state_dict())
-    compiled = torch.compile(small_model(), backend="eager")
-    run = fit(compiled, *small_loaders(), CONFIG.replace(epochs=1, run_dir=str(tmp_path)))
-    weights = torch.load(run.folder / "best.pt", weights_only=True)["weights"]
-    assert list(weights) == list(small_model().state_dict())
+def test_the_best_epochs_keep_a_checkpoint_each(tmp_path):
+    config = CONFIG.replace(run_dir=str(tmp_path), name="best", epochs=5, keep_best=2)
+    run = fit(small_model(), *small_loaders(), config)
+    best = sorted(run.history, key=lambda row: row["val_loss"])[:2]
+    names = {f"epoch-{row['epoch']:03}.pt" for row in best}
+    assert {file.name for file in run.folder.glob("epoch-*")} == names
+    content = checkpoint.load(run.folder / "best.pt")
+    assert content["epoch"] == best[0]["epoch"]
+    model = small_model(3)
+    model.load_state_dict(checkpoint.load(run.folder / f"epoch-{best[1]['epoch']:03}.pt")["weights"])
+    assert evaluate(model, small_loaders()[1]).loss == best[1]["val_loss"]
+
+
+def test_patience_counts_epochs_that_are_not_better_by_min_delta():
+    run = fit(small_model(), *small_loaders(), CONFIG.replace(epochs=9, patience=2, min_delta=100.0))
+    assert run.status == "stopped early" and len(run.history) == 3  # the first is better than nothing
+    assert run.best["epoch"] == min(run.history, key=lambda row: row["val_loss"])["epoch"], "the best is still the best"
+    rows = [{"val_loss": loss} for loss in (1.0, 0.9, 0.85, 0.79, float("nan"), 0.78)]
+    assert epochs_without_progress(rows, 0.1) == 3 and epochs_without_progress(rows) == 0
+
+
+def test_what_is_validated_is_the_average_and_the_model_holds_it_in_the_end():
+    model, (train, val) = small_model(), small_loaders()
+    run = fit(model, train, val, CONFIG.replace(average=0.9, epochs=3))
+    assert evaluate(model, val).loss == run.history[-1]["val_loss"]
+    plain = small_model()
+    fit(plain, *small_loaders(), CONFIG.replace(epochs=3))
+    assert not torch.equal(plain[0].weight, model[0].weight)
+
+
+def test_channels_last_changes_the_layout_and_not_the_result():
+    runs = {}
+    for channels_last in (False, True):
+        model = small_model()
+        runs[channels_last] = fit(model, *small_loaders(), CONFIG.replace(channels_last=channels_last, epochs=2))
+        assert model[0].weight.is_contiguous(
+            memory_format=torch.channels_last if channels_last else torch.preserve_format
+        )
+    losses = [run.history[0]["train_loss"] for run in runs.values()]
+    assert losses[0] == pytest.approx(losses[1], rel=0.05), "sums in another order are rounded otherwise"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+def test_a_compiled_network_learns_the_same_and_its_names_stay(tmp_path):
+    losses = []
+    for number, is_compiled in enumerate((False, True)):
+        model = small_model()
+        model[4].p = 0.0  # compiled code draws other random numbers
+        config = CONFIG.replace(compile=is_compiled, epochs=2, run_dir=str(tmp_path), name=str(number))
+        run = fit(model, *small_loaders(), config)
+        losses.append([row["val_loss"] for row in run.history])
+        assert list(checkpoint.load(run.folder / "last.pt")["model"]) == list(small_model().state_dict())
+    assert losses[0] == pytest.approx(losses[1], rel=0.05), "fused sums are rounded otherwise"
+
+
+@pytest.mark.parametrize("settings", [{"label_smoothing": 0.1}, {"class_weights": "balanced"}])
+def test_a_setting_of_the_built_in_loss_does_not_go_with_another(settings):
+    with pytest.raises(ConfigError, match="you gave a loss_fn"):
+        fit(small_model(), *small_loaders(), CONFIG.replace(**settings), torch.nn.functional.cross_entropy)
+
+
+def test_weights_that_one_update_spoilt_are_never_saved(tmp_path):
+    """Loss and gradient are finite, and the step is not: the rate goes through the roof in the last update."""
+    model, (train, val) = small_model(), small_loaders()
+    config = CONFIG.replace(
+        run_dir=str(tmp_path), name="spoilt", epochs=1, optimizer="sgd", save_every=1, schedule="constant",
+        learning_rate=1e37, momentum=0.0,
+    )  # fmt: skip
+    with pytest.raises(NonFiniteError, match="lower learning_rate"):
+        fit(model, train, val, config)
+    for name in ("last.pt", "last.previous.pt"):
+        if (tmp_path / "spoilt" / name).exists():
+            saved = torch.load(tmp_path / "spoilt" / name, weights_only=True)["model"]
+            assert all(torch.isfinite(value).all() for value in saved.values())
+    assert all(torch.isfinite(value).all() for value in model.state_dict().values())
+
+
+def test_memory_that_did_not_suffice_is_free_again():
+    """A real refusal of the system, in the third layer; what the layers before it made must be gone."""
+    made = []
+
+    class Greedy(nn.Module):
+        def forward(self, inputs):
+            large = inputs.new_zeros(4, 2**20)
+            made.append(weakref.ref(large))
+            return large.new_empty(2**50)
+
+    model = nn.Sequential(small_model(), Greedy())
+    with pytest.raises(DeviceError, match="batch_size=4 with accumulate=2 makes the same update") as caught:
+        fit(model, *small_loaders(), CONFIG)
+    assert len(made) >= 1 and all(tensor() is None for tensor in made), "the error keeps the tensors of the step"
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert "allocate" in str(caught.value.__cause__)

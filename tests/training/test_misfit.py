@@ -134,8 +134,12 @@ def test_batch_normalisation_with_a_single_sample(count, batch_size):
 @pytest.mark.parametrize(
     ("error", "kind", "sentence"),
     [
-        (torch.OutOfMemoryError("CUDA out of memory"), DeviceError, "a batch of 4. Use a smaller batch_size"),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), DeviceError, "smaller batch_size"),
+        (
+            torch.OutOfMemoryError("CUDA out of memory"),
+            DeviceError,
+            "tried a batch of 4 with inputs of .*batch_size=2 with accumulate=2",
+        ),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), DeviceError, "batch_size=2 with accumulate=2"),
         (RuntimeError("CUDA error: device-side assert triggered"), DataError, "most often a label outside 0 to K-1"),
     ],
 )

@@ -22,7 +22,8 @@ from tests.training.helpers import assert_identical, small_loaders, small_model,
 
 fit_module = importlib.import_module("labkit.training.fit")
 
-# Dropout, augmentation (see small_loaders), accumulation with a partial last window, clipping, a schedule: all on.
+# Dropout, augmentation (see small_loaders), accumulation with a partial last window, clipping, a schedule, an average
+# of the weights: all on.
 CONFIG = Config(
     epochs=2,
     batch_size=8,
@@ -32,6 +33,9 @@ CONFIG = Config(
     clip_norm=1.0,
     log_every=2,
     patience=5,
+    average=0.9,
+    class_weights="balanced",
+    keep_best=2,
     name="run",
 )
 UPDATES = 6  # 8 batches an epoch make 3 windows
@@ -300,6 +304,6 @@ def test_a_disk_that_fills_up_costs_no_result(small_disk, tmp_path):
     subprocess.run(["mount", "-o", "remount,size=5m", str(small_disk)], check=True)
     model = wide()
     again = resume(model, *small_loaders(), small_disk / "run")
-    expected = checkpoint.load(whole.folder / "last.pt")["model"]
+    expected = checkpoint.load(whole.folder / "best.pt")["weights"]  # of the last epoch: the loss fell in each
     assert_identical(dict(model.state_dict()), dict(expected))
     assert without_times(again.history) == without_times(whole.history)

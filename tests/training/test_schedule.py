@@ -47,6 +47,19 @@ def test_every_rate_is_positive_and_at_most_the_peak(kind, total):
     assert all(0 < rate <= PEAK * (1 + 1e-12) for rate in rates)
 
 
+@pytest.mark.parametrize("kind", ["constant", "step", "cosine", "plateau"])
+def test_a_warm_up_rises_evenly_and_the_schedule_has_the_rest(kind):
+    rates = [rate_at(kind, update, TOTAL, PEAK, warm_up=0.25) for update in range(TOTAL)]
+    assert rates[:10] == pytest.approx([PEAK * (update + 1) / 10 for update in range(10)])
+    assert rates[10:] == [rate_at(kind, update, 30, PEAK) for update in range(30)]
+
+
+def test_a_warm_up_of_one_is_all_there_is():
+    assert [rate_at("cosine", update, 4, PEAK, warm_up=1.0) for update in range(4)] == pytest.approx(
+        [PEAK / 4, PEAK / 2, PEAK * 3 / 4, PEAK]
+    )
+
+
 def make(kind: str, total: int = TOTAL) -> tuple[Schedule, torch.optim.Optimizer]:
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=torch.tensor(1.0), fused=True)
     return Schedule(Config(schedule=kind, learning_rate=PEAK), total, torch.device("cpu")), optimizer
@@ -67,7 +80,7 @@ def test_a_skipped_update_does_not_advance_the_schedule():
 
 def test_the_rate_after_the_last_update_stays_the_last_one():
     schedule, _ = make("step", total=4)
-    for _ in range(9):
+    for _ in range(4):
         schedule.advance(torch.tensor(True))
     assert float(schedule.rate()) == pytest.approx(PEAK / 100)
 
