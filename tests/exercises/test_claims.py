@@ -64,6 +64,7 @@ COMPLETE = [
     "Autograd",
     "nn.Module",
     "Data",
+    "Training loop",
     "Mixed precision",
     "Gradient accumulation",
     "Gradient clipping",
