@@ -1,13 +1,14 @@
 """Chapter 03: what the learner is asked about data."""
 
+from labkit.exercises.chapters import data_collate, data_folder
 from labkit.exercises.exercise import Chapter, Prediction
 from labkit.exercises.parts import PARTS
 
 PREDICTIONS = [
     Prediction(
         "last_batch",
-        "A `DataLoader` over 103 samples with `batch_size=10`, and all else as it is by default. How many batches come, and "
-        "how long is the last?",
+        "A `DataLoader` over 103 samples with `batch_size=10`, and all else as it is by default. How many batches "
+        "come, and how long is the last?",
         "11, and the last has 3",
         {
             "10, and the last has 10": "That is `drop_last=True`: three samples are not used in this epoch. By default "
@@ -78,4 +79,13 @@ PREDICTIONS = [
     ),
 ]
 
-CHAPTER = Chapter("03_data", [PARTS["batches"]], PREDICTIONS)
+CHAPTER = Chapter(
+    "03_data",
+    [
+        data_folder.PICTURE_FOLDER,
+        PARTS["batches"],
+        data_collate.PAD_BATCH,
+        data_collate.KEEP_WHOLE_SAMPLES,
+    ],
+    PREDICTIONS,
+)

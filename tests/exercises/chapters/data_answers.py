@@ -2,13 +2,111 @@
 
 import random
 
+import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset, WeightedRandomSampler
+from PIL import Image
+from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader, Dataset, WeightedRandomSampler, default_collate
+from torchvision.datasets import ImageFolder
+from torchvision.io import ImageReadMode, decode_image
 from torchvision.transforms import v2
 
-OTHER_WAYS = {}
 
-CHANGES_ITS_INPUT = {}
+class FolderByDecodeImage(Dataset):
+    def __init__(self, folder):
+        self.classes = sorted(path.name for path in folder.iterdir() if path.is_dir())
+        self.samples = []
+        for label, name in enumerate(self.classes):
+            self.samples += [(path, label) for path in sorted((folder / name).glob("*.png"))]
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, index):
+        path, label = self.samples[index]
+        return decode_image(str(path), mode=ImageReadMode.RGB), label
+
+
+class FolderByImageFolder(ImageFolder):
+    def __init__(self, root):
+        super().__init__(str(root), transform=v2.functional.pil_to_tensor)
+
+
+class FolderWithoutBase:
+    def __init__(self, folder):
+        self.files = sorted(str(path) for path in folder.rglob("*.png"))
+        names = sorted({path.parent.name for path in folder.rglob("*.png")})
+        self.number = {name: number for number, name in enumerate(names)}
+        self.folder = folder
+
+    def __len__(self):
+        return len(self.files)
+
+    def __getitem__(self, index):
+        pixels = np.asarray(Image.open(self.files[index]).convert("RGB"))
+        name = (self.folder / self.files[index]).parent.name
+        return torch.tensor(np.moveaxis(pixels, -1, 0).copy()), torch.tensor(self.number[name]).item()
+
+
+def padded_by_torch(samples):
+    return pad_sequence(samples, batch_first=True), torch.tensor(list(map(len, samples)))
+
+
+def padded_by_functional(samples):
+    longest = max(sample.numel() for sample in samples)
+    rows = [functional.pad(sample, (0, longest - sample.shape[0])) for sample in samples]
+    return torch.stack(rows), torch.tensor([sample.shape[0] for sample in samples], dtype=torch.int64)
+
+
+def padded_by_mask(samples):
+    lengths = torch.as_tensor([sample.size(0) for sample in samples])
+    mask = torch.arange(int(lengths.max())) < lengths[:, None]
+    padded = torch.zeros(mask.shape, dtype=samples[0].dtype)
+    padded[mask] = torch.cat(samples)
+    return [padded, lengths]
+
+
+def kept_by_filter(batch):
+    kept = list(filter(lambda sample: sample is not None, batch))
+    return (default_collate(kept) if kept else None, batch.count(None))
+
+
+def kept_by_hand(samples):
+    inputs = [sample[0] for sample in samples if sample]
+    labels = [sample[1] for sample in samples if sample]
+    dropped = sum(sample is None for sample in samples)
+    return ((torch.stack(inputs), torch.tensor(labels)) if inputs else None), dropped
+
+
+def kept_by_try(samples):
+    dropped = 0
+    whole = []
+    for sample in samples:
+        if sample is None:
+            dropped += 1
+        else:
+            whole.append(sample)
+    try:
+        return torch.utils.data.default_collate(whole), dropped
+    except IndexError:
+        return None, dropped
+
+
+OTHER_WAYS = {
+    "PictureFolder": [FolderByDecodeImage, FolderByImageFolder, FolderWithoutBase],
+    "pad_batch": [padded_by_torch, padded_by_functional, padded_by_mask],
+    "keep_whole_samples": [kept_by_filter, kept_by_hand, kept_by_try],
+}
+
+
+def pads_its_samples(samples):
+    for sample in samples:
+        sample.clamp_(min=0)
+    return padded_by_torch(samples)
+
+
+CHANGES_ITS_INPUT = {"pad_batch": pads_its_samples}
 
 
 def last_batch():
