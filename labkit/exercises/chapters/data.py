@@ -1,6 +1,6 @@
 """Chapter 03: what the learner is asked about data."""
 
-from labkit.exercises.chapters import data_collate, data_folder
+from labkit.exercises.chapters import data_collate, data_draws, data_folder, data_statistics
 from labkit.exercises.exercise import Chapter, Prediction
 from labkit.exercises.parts import PARTS
 
@@ -86,6 +86,9 @@ CHAPTER = Chapter(
         PARTS["batches"],
         data_collate.PAD_BATCH,
         data_collate.KEEP_WHOLE_SAMPLES,
+        data_statistics.CHANNEL_STATISTICS,
+        data_draws.FLIP_BATCH,
+        data_draws.DRAW_FOR,
     ],
     PREDICTIONS,
 )

@@ -1,5 +1,6 @@
 """Chapter 03: other ways to the right result, a function that changes its input, and what predictions ask."""
 
+import hashlib
 import random
 
 import numpy as np
@@ -11,6 +12,8 @@ from torch.utils.data import DataLoader, Dataset, WeightedRandomSampler, default
 from torchvision.datasets import ImageFolder
 from torchvision.io import ImageReadMode, decode_image
 from torchvision.transforms import v2
+
+from labkit import randomness
 
 
 class FolderByDecodeImage(Dataset):
@@ -93,10 +96,85 @@ def kept_by_try(samples):
         return None, dropped
 
 
+def statistics_by_variance(pictures):
+    values = pictures.to(torch.float64).div(255)
+    variance, mean = torch.var_mean(values, dim=(0, 2, 3), correction=0)
+    return mean.to(torch.float32), variance.sqrt().to(torch.float32)
+
+
+def statistics_by_counting(pictures):
+    means, deviations = [], []
+    for channel in range(pictures.shape[1]):
+        counts = torch.bincount(pictures[:, channel].flatten().long(), minlength=256).double()
+        values, share = torch.arange(256).double() / 255, counts / counts.sum()
+        means.append((share * values).sum())
+        deviations.append((share * (values - means[-1]) ** 2).sum().sqrt())
+    return torch.stack(means).float(), torch.stack(deviations).float()
+
+
+def statistics_by_whole_sums(images):
+    columns = images.movedim(1, 0).flatten(1).long()
+    n = columns.shape[1]
+    total, squares = columns.sum(1), (columns**2).sum(1)
+    variance = (n * squares - total**2).double() / n**2
+    return [(total.double() / n / 255).float(), (variance.sqrt() / 255).float()]
+
+
+def statistics_by_numpy(pictures):
+    values = pictures.numpy().astype("float64") / 255
+    mean, deviation = values.mean((0, 2, 3)), values.std((0, 2, 3))
+    return torch.tensor(mean, dtype=torch.float32), torch.tensor(deviation, dtype=torch.float32)
+
+
+def flipped_by_index(images, generator):
+    result = images.clone()
+    chosen = torch.randint(2, (len(images),), generator=generator).bool()
+    result[chosen] = images[chosen].flip(-1)
+    return result
+
+
+def flipped_by_gather(images, generator):
+    columns = torch.arange(images.shape[3])
+    coin = torch.empty(len(images)).bernoulli_(0.5, generator=generator).bool()
+    columns = torch.where(coin[:, None], columns.flip(0), columns)
+    return images.gather(3, columns[:, None, None, :].expand_as(images))
+
+
+def flipped_by_order(images, generator):
+    both = torch.stack([images, images.flip(3)])
+    return both[torch.randint(0, 2, (images.size(0),), generator=generator), torch.arange(images.size(0))]
+
+
+def drawn_by_text(seed, epoch, index):
+    return random.Random(f"{seed}/{epoch}/{index}").random()
+
+
+def drawn_by_torch(seed, epoch, index):
+    mixed = int.from_bytes(hashlib.sha256(repr((seed, epoch, index)).encode()).digest()[:8], "little")
+    return torch.rand((), generator=torch.Generator().manual_seed(mixed % 2**63))
+
+
+def drawn_by_hash_alone(seed, epoch, index):
+    digest = hashlib.sha256(f"{seed}-{epoch}-{index}".encode()).digest()
+    return int.from_bytes(digest[:6], "big") / 2**48
+
+
+def drawn_by_labkit(seed, epoch, index):
+    return torch.rand(1, generator=randomness.generator(seed, "exercise", epoch, index)).item()
+
+
 OTHER_WAYS = {
     "PictureFolder": [FolderByDecodeImage, FolderByImageFolder, FolderWithoutBase],
     "pad_batch": [padded_by_torch, padded_by_functional, padded_by_mask],
     "keep_whole_samples": [kept_by_filter, kept_by_hand, kept_by_try],
+    "channel_statistics": [
+        statistics_by_variance,
+        statistics_by_counting,
+        statistics_by_whole_sums,
+        statistics_by_numpy,
+    ],
+    "flip_batch": [flipped_by_index, flipped_by_gather, flipped_by_order],
+    "draw_for": [drawn_by_text, drawn_by_torch, drawn_by_hash_alone, drawn_by_labkit],
 }
 
 
