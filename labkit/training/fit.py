@@ -1,7 +1,7 @@
 """The training loop: epochs of updates, a validation after each, and checkpoints that a resume can start from."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,9 @@ from labkit.training.misfit import checked, explained
 from labkit.training.nonfinite import save_if_finite, stop_if_not_finite
 from labkit.training.progress import Progress
 from labkit.training.state import Training, best_epochs, saved_run
-from labkit.training.step import LossFunction, update, windows
+from labkit.training.step import LossFunction, Outcome, update, windows
+
+Watch = Callable[[Training, Outcome, StopRequest], None]
 
 
 @dataclass(frozen=True)
@@ -38,19 +40,27 @@ class Run:
         return f"Run({self.status} after {len(self.history)} epochs, {self.updates} updates{best}{where})"
 
 
-def fit(model: nn.Module, train_loader, val_loader, config: Config, loss_fn: LossFunction | None = None) -> Run:
+def fit(
+    model: nn.Module,
+    train_loader,
+    val_loader,
+    config: Config,
+    loss_fn: LossFunction | None = None,
+    watch: Watch | None = None,
+) -> Run:
     """Train a model in place as `config` says, and return what came of it.
 
     train_loader, val_loader: labkit Loaders or torch DataLoaders; val_loader may be None. loss_fn(outputs, targets):
     the mean loss of a batch; cross-entropy when left out. The first Ctrl-C, kernel interrupt or SIGTERM ends the step
     in hand, saves and returns; a second one interrupts as usual. With `patience`, the best weights are put back at
-    the end. Raises ConfigError, DataError or DeviceError before anything runs; NonFiniteError when a loss or gradient
-    is not finite; CheckpointError when the run's folder cannot be written.
+    the end. watch(training, outcome, stop) is called after every update: it may look, wait, or set `stop.requested`.
+    Raises ConfigError, DataError or DeviceError before anything runs; NonFiniteError when a loss or gradient is not
+    finite; CheckpointError when the run's folder cannot be written.
     """
     training = Training(model, _train_loader(model, train_loader, val_loader, config, loss_fn), config, loss_fn)
     randomness.seed_everything(config.seed)
     training.open_record()
-    return _train(training, val_loader)
+    return _train(training, val_loader, watch)
 
 
 def resume(model: nn.Module, train_loader, val_loader, folder: Path | str, loss_fn: LossFunction | None = None) -> Run:
@@ -87,12 +97,12 @@ def _train_loader(model: nn.Module, train_loader, val_loader, config: Config, lo
     return as_loader(train_loader)
 
 
-def _train(training: Training, val_loader) -> Run:
+def _train(training: Training, val_loader, watch: Watch | None = None) -> Run:
     config, progress = training.config, Progress(training.config.epochs, training.updates_per_epoch)
     with _record_closed(training), StopRequest() as stop:
         while not training.done and not stop.requested:
             started = time.perf_counter()
-            _train_epoch(training, progress, stop)
+            _train_epoch(training, progress, stop, watch)
             with training.as_used():
                 metrics = None
                 if val_loader is not None and not stop.requested:
@@ -114,7 +124,7 @@ def _train(training: Training, val_loader) -> Run:
         return run
 
 
-def _train_epoch(training: Training, progress: Progress, stop: StopRequest) -> None:
+def _train_epoch(training: Training, progress: Progress, stop: StopRequest, watch: Watch | None) -> None:
     """Make the updates that the epoch still lacks, until its end or until a stop is requested."""
     config = training.config
     training.model.train()  # in every epoch: the evaluation before it switched to evaluation mode
@@ -143,6 +153,8 @@ def _train_epoch(training: Training, progress: Progress, stop: StopRequest) -> N
             progress.line(training.epoch + 1, training.totals.updates, training.totals.means()["train_loss"])
         if config.save_every and training.updates % config.save_every == 0:
             save_if_finite(training)
+        if watch is not None:
+            watch(training, outcome, stop)
         if stop.requested:
             break
     stop_if_not_finite(training)

@@ -294,3 +294,17 @@ def test_memory_that_did_not_suffice_is_free_again():
     assert len(made) >= 1 and all(tensor() is None for tensor in made), "the error keeps the tensors of the step"
     assert all(parameter.grad is None for parameter in model.parameters())
     assert "allocate" in str(caught.value.__cause__)
+
+
+def test_whoever_watches_sees_every_update_and_can_stop():
+    seen = []
+
+    def watch(training, outcome, stop):
+        seen.append((training.updates, outcome.loss * outcome.count, len(training.history)))
+        stop.requested = training.updates == 11
+
+    run = fit(small_model(), *small_loaders(), CONFIG, watch=watch)
+    assert [(update, epochs) for update, _, epochs in seen] == [(update, update > 8) for update in range(1, 12)]
+    assert (run.status, run.updates) == ("interrupted", 11)
+    mean = sum(loss for _, loss, _ in seen[:8]).item() / 60  # pictures
+    assert run.history[0]["train_loss"] == pytest.approx(mean, rel=1e-5)
