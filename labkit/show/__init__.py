@@ -17,6 +17,7 @@ from labkit.show.schedules import schedule_explorer, schedule_picture
 from labkit.show.storage import storage_strip
 from labkit.show.switches import switches, switches_control
 from labkit.show.tensor_controls import broadcasting_control, storage_control
+from labkit.show.underflow import underflow, underflow_picture
 
 __all__ = [
     "Control",
@@ -56,4 +57,6 @@ __all__ = [
     "storage_strip",
     "switches",
     "switches_control",
+    "underflow",
+    "underflow_picture",
 ]
