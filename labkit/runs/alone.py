@@ -32,3 +32,18 @@ class Alone:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+
+def is_held(folder: Path) -> bool:
+    """Return whether a process is at work on the run in `folder`. Makes no file, and waits for nothing."""
+    lock = FileLock(folder / LOCK_FILE)
+    try:
+        if not (folder / LOCK_FILE).is_file():
+            return False
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    except (OSError, NotImplementedError):  # cannot be known: a disk without locks, or not ours to write
+        return False
+    lock.release()
+    return False

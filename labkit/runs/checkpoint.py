@@ -47,7 +47,7 @@ def load(path: Path) -> dict:
     reasons = []
     for candidate in (path, previous(path)):
         try:
-            content = _read(candidate)
+            content = read(candidate)
         except CheckpointError as error:
             reasons.append(str(error))
             continue
@@ -62,7 +62,8 @@ def previous(path: Path) -> Path:
     return path.with_name(f"{path.stem}.previous{path.suffix}")
 
 
-def _read(path: Path) -> dict:
+def read(path: Path) -> dict:
+    """Return the content of this very file. Raises CheckpointError when it is gone, damaged, or more than data."""
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:

@@ -2,23 +2,17 @@
 
 import json
 import os
-import platform
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import numpy
-import torch
-from torch.utils.tensorboard import SummaryWriter
-
-import labkit
 from labkit.data.files import printable
 from labkit.durable import write_durably
 from labkit.errors import CheckpointError
 from labkit.runs.alone import LOCK_FILE, Alone
+from labkit.runs.curves import Curves
+from labkit.runs.surroundings import surroundings
 
 
 class Record:
@@ -26,7 +20,7 @@ class Record:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self._events: SummaryWriter | None = None
+        self._curves: Curves | None = None
         self._alone: Alone | None = None
 
     @classmethod
@@ -40,7 +34,7 @@ class Record:
             base.mkdir(parents=True, exist_ok=True)
             record = cls(_new_folder(base, settings))
             record._alone = Alone(record.folder)
-            record._write("run.json", {"config": settings} | facts | _surroundings())
+            record._write("run.json", {"config": settings} | facts | surroundings())
         except (OSError, ValueError) as error:  # ValueError: a name with a letter that no file name can have
             if record is not None:
                 record.discard()
@@ -71,6 +65,7 @@ class Record:
         with _sentence(folder):
             record._alone = Alone(folder)
             write_durably(folder / "history.jsonl", lines.encode("utf-8"))
+            record._curves = Curves(folder, history)
         return record
 
     def add_epoch(self, row: dict) -> None:
@@ -78,11 +73,9 @@ class Record:
         with _sentence(self.folder):
             with open(self.folder / "history.jsonl", "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
-            if self._events is None:
-                self._events = SummaryWriter(str(self.folder), purge_step=row["epoch"])
-            for name, value in row.items():
-                if name != "epoch" and value is not None:
-                    self._events.add_scalar(name, value, row["epoch"])
+            if self._curves is None:
+                self._curves = Curves(self.folder)
+            self._curves.add(row)
 
     def finish(self, result: dict) -> None:
         """Write or extend result.json, close the TensorBoard file. Raises CheckpointError if the disk refuses."""
@@ -110,9 +103,9 @@ class Record:
         if self._alone is not None:
             self._alone.release()
             self._alone = None
-        if self._events is not None:
-            self._events.close()
-            self._events = None
+        if self._curves is not None:
+            self._curves.close()
+            self._curves = None
 
     def _write(self, name: str, content: dict) -> None:
         text = json.dumps(content, indent=2) + "\n"
@@ -135,35 +128,6 @@ def _new_folder(base: Path, settings: dict) -> Path:
         except FileExistsError:
             continue
     raise FileExistsError(str(base / stem))
-
-
-def _surroundings() -> dict:
-    """Return when, where and with what a run was made."""
-    return {
-        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "command": sys.argv,
-        "git": _git(),
-        "versions": {
-            "labkit": labkit.__version__,
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": numpy.__version__,
-        },
-        "machine": platform.platform(),
-        "threads": torch.get_num_threads(),
-    }
-
-
-def _git() -> dict | None:
-    """Return the commit of the current folder and whether files differ from it; None outside a repository."""
-    try:
-        commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True)
-        changes = subprocess.run(
-            ["git", "status", "--porcelain"], capture_output=True, text=True, timeout=10, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return {"commit": commit.stdout.strip(), "uncommitted_changes": bool(changes.stdout.strip())}
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from labkit.show.loss_surface import loss_surface, loss_surface_picture
 from labkit.show.picture import Picture
 from labkit.show.progress_map import progress_control, progress_map
 from labkit.show.quiz import Quiz, quiz
+from labkit.show.runs import runs_curves
 from labkit.show.schedules import schedule_explorer, schedule_picture
 from labkit.show.storage import storage_strip
 from labkit.show.switches import switches, switches_control
@@ -49,6 +50,7 @@ __all__ = [
     "progress_map",
     "quiz",
     "rates",
+    "runs_curves",
     "samples",
     "schedule_control",
     "schedule_explorer",

@@ -4,7 +4,7 @@ from labkit.training.config import Config
 from labkit.training.fit import Run, fit, resume
 from labkit.training.metrics import Metrics, Predictions, evaluate, evaluation, predict
 from labkit.training.optimizers import make_optimizer
-from labkit.training.projects import Project, loaders, project, resume_project
+from labkit.training.projects import Project, loaders, project, rerun_project, resume_project
 from labkit.training.schedule import Schedule, rate_at
 from labkit.training.step import Outcome, update, windows
 
@@ -24,6 +24,7 @@ __all__ = [
     "predict",
     "project",
     "rate_at",
+    "rerun_project",
     "resume",
     "resume_project",
     "update",

@@ -4,11 +4,14 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 import torch.nn as nn
 
 from labkit import data, devices, models
 from labkit.errors import CheckpointError
+from labkit.runs.reading import read
 from labkit.runs.record import Record
+from labkit.runs.reproduction import settings_for_again
 from labkit.training.config import Config
 from labkit.training.fit import Run, fit, resume
 from labkit.training.metrics import Predictions, predict
@@ -64,6 +67,25 @@ def resume_project(folder: Path | str, splits: data.Splits | None = None) -> Pro
         raise CheckpointError(f"There is no run folder {folder}. Give the folder that holds run.json and last.pt.")
     config, _ = saved_run(folder)
     return _project(config, splits, folder)
+
+
+def rerun_project(folder: Path | str) -> Project:
+    """Train again from the record in `folder`, in as many threads, into a new folder beside it.
+
+    `labkit.runs.reproduction.compare_runs` tells whether the same came out. Raises CheckpointError when the record has
+    no end or is damaged, or the data are no longer those that it was made with.
+    """
+    config = Config.from_parameters(settings_for_again(Path(folder)))
+    recorded, splits = read(Path(folder)), data.load(config.data, seed=config.seed)
+    if recorded.facts.get("training_data") != splits.train.fingerprint():
+        raise CheckpointError(f"The run in {folder} was trained on other pictures than data={config.data!r} gives now.")
+    threads, wanted = torch.get_num_threads(), recorded.facts.get("threads")
+    if isinstance(wanted, int) and 0 < wanted <= 1024:
+        torch.set_num_threads(wanted)  # sums are split among them
+    try:
+        return project(config, splits)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _project(config: Config, splits: data.Splits | None, run_folder: Path | None) -> Project:
