@@ -64,6 +64,7 @@ COMPLETE = [
     "Autograd",
     "nn.Module",
     "Data",
+    "Losses",
     "Training loop",
     "Mixed precision",
     "Gradient accumulation",
