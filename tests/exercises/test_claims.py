@@ -66,6 +66,7 @@ COMPLETE = [
     "Data",
     "Losses",
     "Training loop",
+    "Validation",
     "Mixed precision",
     "Gradient accumulation",
     "Gradient clipping",
