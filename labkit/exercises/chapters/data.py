@@ -1,6 +1,15 @@
 """Chapter 03: what the learner is asked about data."""
 
-from labkit.exercises.chapters import data_collate, data_draws, data_folder, data_statistics
+from labkit.exercises.chapters import (
+    data_collate,
+    data_draws,
+    data_flip,
+    data_folder,
+    data_groups,
+    data_shared,
+    data_statistics,
+    data_weights,
+)
 from labkit.exercises.exercise import Chapter, Prediction
 from labkit.exercises.parts import PARTS
 
@@ -87,8 +96,11 @@ CHAPTER = Chapter(
         data_collate.PAD_BATCH,
         data_collate.KEEP_WHOLE_SAMPLES,
         data_statistics.CHANNEL_STATISTICS,
-        data_draws.FLIP_BATCH,
+        data_flip.FLIP_BATCH,
         data_draws.DRAW_FOR,
+        data_weights.BALANCING_WEIGHTS,
+        data_groups.SPLIT_GROUPS,
+        data_shared.SHARED_PICTURES,
     ],
     PREDICTIONS,
 )

@@ -2,10 +2,12 @@
 
 import hashlib
 import random
+from collections import Counter, defaultdict
 
 import numpy as np
 import torch
 from PIL import Image
+from sklearn.model_selection import GroupShuffleSplit
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset, WeightedRandomSampler, default_collate
@@ -163,6 +165,75 @@ def drawn_by_labkit(seed, epoch, index):
     return torch.rand(1, generator=randomness.generator(seed, "exercise", epoch, index)).item()
 
 
+def weights_by_counter(labels):
+    counts = Counter(labels.tolist())
+    return [1 / counts[label] for label in labels.tolist()]
+
+
+def weights_by_inverse(labels):
+    _, places, counts = labels.unique(return_inverse=True, return_counts=True)
+    return (len(labels) / (len(counts) * counts))[places]
+
+
+def weights_by_numpy(labels):
+    _, places, counts = np.unique(labels.numpy(), return_inverse=True, return_counts=True)
+    weights = 1.0 / counts[places]
+    return torch.as_tensor(weights / weights.sum())
+
+
+def weights_by_comparison(labels):
+    return 1 / (labels[:, None] == labels).sum(dim=1)
+
+
+def groups_by_python(groups, share, seed):
+    names = sorted(set(groups.tolist()))
+    held_out = set(random.Random(seed).sample(names, k=round(len(names) * share)))
+    train, validation = [], []
+    for place, name in enumerate(groups.tolist()):
+        (validation if name in held_out else train).append(place)
+    return train, validation
+
+
+def groups_by_scikit_learn(groups, share, seed):
+    split = GroupShuffleSplit(n_splits=1, test_size=share, random_state=seed)
+    return next(split.split(np.zeros(len(groups)), groups=groups.numpy()))
+
+
+def groups_by_sorting(groups, share, seed):
+    names, places = groups.unique(return_inverse=True)
+    luck = torch.rand(len(names), generator=torch.Generator().manual_seed(seed))
+    rank = luck.argsort().argsort()
+    held_out = (rank < int(share * len(names) + 0.5))[places]
+    everybody = torch.arange(len(groups))
+    return [everybody[~held_out], everybody[held_out]]
+
+
+def shared_by_hash(first, second):
+    def keys(pictures):
+        return [hashlib.sha256(picture.numpy().tobytes()).hexdigest() for picture in pictures]
+
+    places = defaultdict(list)
+    for place, key in enumerate(keys(second)):
+        places[key].append(place)
+    return {(one, two) for one, key in enumerate(keys(first)) for two in places[key]}
+
+
+def shared_by_unique(first, second):
+    _, numbers = torch.cat([first, second]).unique(dim=0, return_inverse=True)
+    one, two = numbers[: len(first)], numbers[len(first) :]
+    return (one[:, None] == two).nonzero()
+
+
+def shared_by_tuples(first, second):
+    places = {}
+    for place, picture in enumerate(first.flatten(1).tolist()):
+        places.setdefault(tuple(picture), []).append(place)
+    found = []
+    for place, picture in enumerate(second.flatten(1).tolist()):
+        found += [[other, place] for other in places.get(tuple(picture), ())]
+    return found
+
+
 OTHER_WAYS = {
     "PictureFolder": [FolderByDecodeImage, FolderByImageFolder, FolderWithoutBase],
     "pad_batch": [padded_by_torch, padded_by_functional, padded_by_mask],
@@ -175,6 +246,9 @@ OTHER_WAYS = {
     ],
     "flip_batch": [flipped_by_index, flipped_by_gather, flipped_by_order],
     "draw_for": [drawn_by_text, drawn_by_torch, drawn_by_hash_alone, drawn_by_labkit],
+    "balancing_weights": [weights_by_counter, weights_by_inverse, weights_by_numpy, weights_by_comparison],
+    "split_groups": [groups_by_python, groups_by_scikit_learn, groups_by_sorting],
+    "shared_pictures": [shared_by_hash, shared_by_unique, shared_by_tuples],
 }
 
 
