@@ -65,7 +65,6 @@ class Record:
         with _sentence(folder):
             record._alone = Alone(folder)
             write_durably(folder / "history.jsonl", lines.encode("utf-8"))
-            record._curves = Curves(folder, history)
         return record
 
     def add_epoch(self, row: dict) -> None:
@@ -74,7 +73,7 @@ class Record:
             with open(self.folder / "history.jsonl", "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
             if self._curves is None:
-                self._curves = Curves(self.folder)
+                self._curves = Curves(self.folder, first=row["epoch"])
             self._curves.add(row)
 
     def finish(self, result: dict) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from labkit.data.files import printable
 from labkit.errors import CheckpointError
 from labkit.runs import checkpoint
 from labkit.runs.listing import description
@@ -130,7 +131,7 @@ def _changed(first: Recorded, second: Recorded) -> tuple[str, ...]:
     """Return what the two records tell differently about their surroundings."""
     then, now = description(first), description(second)
     return tuple(
-        f"{key}: {then.get(key)} then, {now.get(key)} now"
+        printable(f"{key}: {then.get(key)} then, {now.get(key)} now")
         for key in dict.fromkeys([*then, *now])
         if then.get(key) != now.get(key)
     )

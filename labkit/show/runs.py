@@ -18,7 +18,7 @@ def runs_curves(histories: Mapping[str, Sequence[Mapping]]) -> Picture:
     histories: name of the run -> the rows of its history. Raises DataError where there is nothing to draw, or more
     runs than can be told apart.
     """
-    drawn = {name: history for name, history in histories.items() if history}
+    drawn = {_printable(name): history for name, history in histories.items() if history}
     if not drawn:
         raise DataError("There is no epoch to draw: these runs have ended none.")
     if len(drawn) > MOST:
@@ -26,7 +26,7 @@ def runs_curves(histories: Mapping[str, Sequence[Mapping]]) -> Picture:
     part = "val" if all(_measured(history, "val_loss") for history in drawn.values()) else "train"
     word = {"val": "Validation", "train": "Training"}[part]
     with course_style():
-        figure = new_figure(9.5, 4.2 + 0.2 * len(drawn))
+        figure = new_figure(9.5, 4.2 + 0.12 * len(drawn))
         panels = dict(zip(("loss", "accuracy"), figure.subplots(1, 2), strict=True))
         for quantity, panel in panels.items():
             for place, (name, history) in enumerate(drawn.items()):
@@ -35,13 +35,24 @@ def runs_curves(histories: Mapping[str, Sequence[Mapping]]) -> Picture:
                 if place >= len(SERIES):
                     style["markerfacecolor"] = "white"
                 points = [row["epoch"] for row in rows], [row[f"{part}_{quantity}"] for row in rows]
-                panel.plot(*points, **style, label=name if quantity == "loss" else None)
+                panel.plot(*points, **style, label=_label(name) if quantity == "loss" else None)
             panel.set(title=f"{word} {quantity}", xlabel="epoch")
             panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         panels["accuracy"].yaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
-        figure.legend(loc="outside lower left", ncols=1 if max(map(len, drawn)) > 30 else 2)
+        figure.legend(loc="outside lower left", ncols=2)
     data = [{"run": name, **row} for name, history in drawn.items() for row in history]
     return Picture(figure, data, " ".join(_sentence(name, history, part) for name, history in drawn.items()))
+
+
+def _printable(name: str) -> str:
+    """Return a name in one line of a length that fits under a picture."""
+    name = "".join(letter if letter.isprintable() else " " for letter in name)
+    return name if len(name) <= 60 else f"{name[:40]}…{name[-19:]}"
+
+
+def _label(name: str) -> str:
+    """Return a name as matplotlib takes it literally: without formulas, and never hidden by an underscore in front."""
+    return ("\u200b" if name.startswith("_") else "") + name.replace("$", r"\$")
 
 
 def _measured(history: Sequence[Mapping], quantity: str) -> list[Mapping]:

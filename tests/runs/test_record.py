@@ -18,8 +18,10 @@ def made(folder, **settings) -> Record:
 def test_it_tells_what_was_done_where_and_with_what(tmp_path):
     record = json.loads((made(tmp_path, seed=4).folder / "run.json").read_text(encoding="utf-8"))
     assert record["config"]["seed"] == 4 and record["parameters"] == 3
-    assert set(record["versions"]) == {"labkit", "python", "torch", "numpy"}
+    assert set(record["versions"]) == {"labkit", "python", "torch", "torchvision", "numpy"}
     assert record["started"] and record["machine"] and record["threads"] >= 1
+    hardware = record["hardware"]
+    assert hardware["cpu"] and hardware["instructions"] and hardware["cores"] >= 1 and hardware["memory"] > 10**8
 
 
 def test_the_state_of_the_code_is_noted(tmp_path, monkeypatch):
@@ -40,6 +42,11 @@ def test_the_state_of_the_code_is_noted(tmp_path, monkeypatch):
 def test_outside_a_repository_there_is_no_state_of_the_code(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert json.loads((made(tmp_path).folder / "run.json").read_text(encoding="utf-8"))["git"] is None
+
+
+def test_without_git_there_is_no_state_of_the_code(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
     assert json.loads((made(tmp_path).folder / "run.json").read_text(encoding="utf-8"))["git"] is None
 
 
