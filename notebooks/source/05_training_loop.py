@@ -4,68 +4,59 @@
 # **The question.** Eight lines train a network. Why is the loop of every real project longer?
 #
 # Because each further line answers a training that went wrong without it. In this chapter you start from the eight
-# lines, watch each fault happen, and add the line that prevents it. At the end you read `labkit`'s own loop and know
-# every line of it.
+# lines, watch each fault happen, and write the line that prevents it. In part 12 you train with your own step and your
+# own optimizer, read `labkit`'s loop, and know every line of it.
 #
-# Before a cell that says **Predict**, write down what you expect. A wrong prediction is where you learn something.
-# You have seen [chapter 00](00_start_here.ipynb); the cells here run in under a minute on two CPU cores.
+# As before: predict before you run, answer in the cells with `...`, ask for a `hint()`. About three hours.
+#
+# ## 1 · Eight lines
+#
+# The data: handwritten digits of 8 × 8 pixels, in three parts. The loaders give batches of pictures with their labels.
+# Both subtract the mean of the *training* pixels and divide by their deviation (`statistics`): validation has to see
+# the same scale. The network `mlp` is three linear layers with ReLU between them.
+#
+# A loader gives `at(epoch, batch)` the same batches each time, and `models.build` the same first weights. So when two
+# runs in this chapter differ, it is by the line that was changed, not by chance.
 
 # %% tags=["parameters"]
 fast: bool = True  # True: short runs that show each effect; False: longer ones
 
-# %%
+# %% tags=["nbval-ignore-output"] claims=["C208"]
 # %load_ext labkit
 
-import copy
-import math
 import warnings
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from IPython.display import display
 from torch import nn
 from torch.optim import lr_scheduler
 
-from labkit import data, devices, models, show, training
+from labkit import data, devices, exercises, models, show, training
 from labkit.course import parameters
 from labkit.errors import error_of
+from labkit.exercises import swap_in
 
 chosen = parameters(globals())
+lab = exercises.load("05_training_loop")
 torch.set_num_threads(1)  # networks as small as these are faster on one thread
 
-# %% [markdown]
-# ## 1 · Eight lines
-#
-# The data: handwritten digits of 8 × 8 pixels, in three parts. The loaders give batches of pictures with their labels.
-# Both subtract the mean of the *training* pixels and divide by their deviation (`statistics`): validation has to see
-# the same scale. The network `mlp` is three linear layers with ReLU between them. Below, the eight lines.
-#
-# A loader gives `at(epoch, batch)` the same batches each time, and `models.build` the same first weights. So when two
-# runs in this chapter differ, it is by the line that was changed, not by chance.
-#
-# **Predict:** an untrained network knows nothing of ten classes. What is its loss, roughly? Will the printed loss
-# fall in each epoch?
-
-# %%
 digits = data.load("digits")
 train_loader = data.loader(digits.train, 64, shuffle=True)
 val_loader = data.loader(digits.val, 64, statistics=train_loader.statistics)
-print(f"{len(digits.train)} to train on, {len(digits.val)} to validate, {len(digits.test)} to test")
-print(f"{len(train_loader)} batches in an epoch; the last one has {len(digits.train) % 64} pictures")
+print(f"{len(digits.train)} pictures to train on, {len(digits.val)} to validate, {len(digits.test)} to test")
 
-# %% tags=["nbval-ignore-output"] claims=["C208"]
+# The eight lines.
 model = models.build("mlp", digits.train.image_shape, class_count=10)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
-
 for epoch in range(6):
     for inputs, targets in train_loader:
-        outputs = model(inputs)
-        loss = F.cross_entropy(outputs, targets)
+        loss = F.cross_entropy(model(inputs), targets)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     print(f"epoch {epoch + 1}: loss {loss.item():.3f}")
-
 assert loss.item() < 1.0
 
 # %% [markdown]
@@ -76,19 +67,20 @@ assert loss.item() < 1.0
 # | part | what it adds |
 # |---|---|
 # | 2, 3 | the beat: what must come before what; one device |
-# | 4, 5 | the right loss for the targets; an optimizer and its rate |
+# | 4, 5 | the right loss for the targets; an optimizer, its rate, its decay |
 # | 6, 7 | numbers you can trust: sums over samples, evaluation mode, validation |
 # | 8, 9 | gradients: accumulated, clipped |
-# | 10, 11 | a schedule; stopping at the best |
-# | 12 | the whole loop |
+# | 10, 11 | a schedule; stopping, and what to keep |
+# | 12 | the whole loop, and yours in its place |
 #
 # ## 2 · The beat
 #
 # You will read that *the order cannot be swapped*, and that `zero_grad` belongs right before `backward`. Is it so?
-# The function below does the three calls in the order you name, always after the forward pass.
-#
-# **Predict** for three orders, *zero backward step*, *backward zero step* and *backward step zero*: which two give the
-# same losses, to the last digit? Which one learns nothing? And what does a loop do that never zeroes?
+# The function below makes the calls in the order you name, always after the forward pass. **Predict** for *zero
+# backward step*, *backward zero step* and *backward step zero*: which two give the same losses, to the last digit?
+# Which one learns nothing?
+
+# %% predict="never_zeroed"
 
 
 # %% tags=["nbval-ignore-output"] claims=["C208", "C211"]
@@ -110,36 +102,38 @@ def losses_when(order, learning_rate=0.2, epochs=3):
 losses = {order: losses_when(order) for order in ("zero backward step", "backward zero step", "backward step")}
 assert losses["zero backward step"] == losses_when("backward step zero")  # zeroing after the step is as good
 assert losses["backward zero step"][-1] > 2.2  # zeroed in between: nothing left to step with
-assert losses["backward step"][10] < losses["zero backward step"][10]  # never zeroed: ahead at first …
-assert max(losses["backward step"]) > 5  # … and then blown up
+assert max(losses["backward step"]) > 5  # never zeroed: in the end it blows up
+right, never = (losses[order][10] for order in ("zero backward step", "backward step"))
+lab.never_zeroed.reveal(guess, "lower" if never < right else "higher" if never > right else "the same")
+print("step before backward:", error_of(lambda: losses_when("step zero backward")))
 show.comparison(losses, title="The same beat in another order", x_label="update", y_label="loss", log_y=True)
 
+# %% exercise="training_step" claims=["C208"]
+
 # %% [markdown]
-# The line without `zero` is the treacherous one. Gradients pile up, so it runs *ahead* for a while, like a ball that
-# no friction stops; then it overshoots further and further. A loop that looks fine for twenty updates may lack
-# `zero_grad`.
+# The line without `zero` is the treacherous one: ahead for a while, like a ball that no friction stops, then it
+# overshoots further and further. And `step` *before* `backward` changes, in place, the weights that `backward` needs:
+# PyTorch notices. (A network of a single layer needs no old weights for its gradient: there the swap passes in silence,
+# and each update comes one step late.)
 #
 # **Rule:** zero … backward … step, with `zero_grad` anywhere except between `backward` and `step`.
-#
-# One order is left: stepping before `backward`.
-
-# %% claims=["C211"]
-print(error_of(lambda: losses_when("step zero backward")))
-
-# %% [markdown]
-# `step` changed the weights *in place*, and `backward` needs the weights that the forward pass used. PyTorch notices.
-# (A network of a single layer needs no old weights for its gradient: there the swap passes in silence, and each
-# update comes one step late.)
 #
 # ### What `backward` fills, and what stays attached
 #
 # The *graph* is PyTorch's note of how a number was computed; `backward` walks it from the loss to the weights. You will
-# read that after `backward` the loss is *already detached from the graph*. Is it so?
+# read that after `backward` the loss is *already detached from the graph*. Is it so? **Predict:** of four parameters,
+# one is frozen and two belong to a layer that the forward pass does not use. Which get a gradient? And how many graphs
+# does a running sum of a hundred losses hold?
 #
-# **Predict:** of four parameters, one is frozen and two belong to a layer that the forward pass does not use. Which
-# get a gradient? And how many graphs does a running sum of a hundred losses hold?
+# ## 3 · One device
+#
+# People move the model to the GPU and forget the batch. The two `.to` differ, and that is the trap. Here the device
+# `meta` (shapes without numbers) stands for the GPU, so that it fails in the same way on every machine.
+#
+# Which device? You will read `torch.device("cuda" if torch.cuda.is_available() else "cpu")`. It works, and misses
+# Apple and other accelerators. PyTorch now has one question for all of them.
 
-# %% claims=["C212", "C213"]
+# %% claims=["C212", "C213", "C214", "C216"]
 inputs, targets = next(train_loader.at(epoch=0, batch=0))
 layers = nn.ModuleDict({"used": nn.Linear(64, 10), "unused": nn.Linear(64, 10)})
 layers["used"].bias.requires_grad_(False)
@@ -156,22 +150,6 @@ while "Add" in node.name():
     graphs, node = graphs + 1, node.next_functions[0][0]
 print("graphs held by the sum of 100 losses:", graphs)
 
-# %% [markdown]
-# The graph hangs on the loss; `backward` walks it and fills `.grad` of each parameter that it meets and that wants
-# one. A parameter whose `.grad` is `None` afterwards is frozen or was never used.
-#
-# The *number* from `item()` is free of the graph; the tensor is not. `total += loss` keeps the graph of every batch
-# alive until memory ends. Add `loss.item()`, or `loss.detach()` where waiting for a GPU in each step would be slow.
-#
-# ## 3 · One device
-#
-# People move the model to the GPU and forget the batch. The two `.to` differ, and that is the trap. Here stands the
-# device `meta` (shapes without numbers) for the GPU, so that it fails the same way on every machine.
-#
-# Which device? You will read `torch.device("cuda" if torch.cuda.is_available() else "cpu")`. It works, and misses
-# Apple and other accelerators. PyTorch now has one question for all of them.
-
-# %% claims=["C214", "C216"]
 layer, batch = nn.Linear(64, 10), torch.zeros(8, 64)
 layer.to("meta")  # a module moves itself
 batch.to("meta")  # a tensor stays where it is: the moved copy is thrown away here
@@ -185,10 +163,13 @@ print("old way agrees, or misses an accelerator:", old_way.type in ("cpu", new_w
 print("labkit.devices.choose() asks the new way:", devices.choose().type == new_way.type)
 
 # %% [markdown] claims=["C215"]
-# **Rule:** `inputs, targets = inputs.to(device), targets.to(device)` at the top of every step, with the assignment.
+# `backward` fills `.grad` of each parameter that it meets and that wants one: None afterwards means frozen, or never
+# used. The *number* from `item()` is free of the graph; the tensor is not. `total += loss` keeps the graph of every
+# batch alive until memory ends. Add `loss.item()`, or `loss.detach()` where waiting for a GPU would be slow.
 #
-# Ask for the device once, at the top of the program, and *pass it as an argument*, as `fit` does through its config.
-# A global `device` is read by code that a test or a second model wants to run elsewhere.
+# **Rule:** `inputs, targets = inputs.to(device), targets.to(device)` at the top of every step, with the assignment. Ask
+# for the device once, at the top of the program, and *pass it as an argument*, as `fit` does through its config. A
+# global `device` is read by code that a test or a second model wants to run elsewhere.
 #
 # ## 4 · The loss that fits the targets
 #
@@ -199,43 +180,69 @@ print("labkit.devices.choose() asks the new way:", devices.choose().type == new_
 # | a number | `mse_loss` | a number | float, **same shape** |
 #
 # `cross_entropy` contains the softmax. A network that knows nothing gives each class the same score, and its loss is
-# ln K. **Predict** that number for K = 10.
-
-# %% claims=["C198"]
-scores, labels = torch.randn(5, 10, generator=torch.Generator().manual_seed(0)), torch.tensor([3, 1, 4, 1, 5])
-in_two_steps = F.nll_loss(scores.log_softmax(1), labels)
-print("is log-softmax and nll in one:", torch.allclose(F.cross_entropy(scores, labels), in_two_steps))
-print(f"equal scores: {F.cross_entropy(torch.zeros(1, 10), torch.tensor([3])).item():.4f}   ln 10 = {math.log(10):.4f}")
-
-untrained = training.evaluate(models.build("mlp", digits.train.image_shape, 10), train_loader)
-assert abs(untrained.loss - math.log(10)) < 0.1
-print("our untrained network is within 0.1 of it")
-
-# %% [markdown]
-# So look at the *first* loss of every training: far above ln K, and the scores start out wild; ln K for ever, and
+# ln K. Look at the *first* loss of every training: far above ln K, and the scores start out wild; ln K for ever, and
 # nothing is connected.
 #
-# You will read that a second softmax, in the model, *makes the numbers unstable*. Is it so?
-#
-# **Predict:** the best loss that a perfect answer can reach when softmax is applied twice.
+# You will read that a second softmax, in the model, *makes the numbers unstable*; and that `BCEWithLogitsLoss` with
+# class numbers as targets *gives a small loss and learns nothing*. Is it so? **Predict** also: four perfect predictions
+# of shape (4, 1), four targets of shape (4,). What does `mse_loss` say?
 
-# %% tags=["nbval-ignore-output"] claims=["C199"]
+# %% exercise="cross_entropy" claims=["C198"]
+
+# %% predict="softmax_twice"
+
+# %% claims=["C197", "C198", "C199", "C200", "C201"]
+scores, labels = torch.randn(5, 10, generator=torch.Generator().manual_seed(0)), torch.tensor([3, 1, 4, 1, 5])
+in_two_steps = F.nll_loss(scores.log_softmax(1), labels)
+print("log-softmax and nll in one:", torch.allclose(F.cross_entropy(scores, labels), in_two_steps))
+print(f"equal scores: {F.cross_entropy(torch.zeros(1, 10), torch.tensor([3])).item():.4f}   ln 10 = {np.log(10):.4f}")
+untrained = training.evaluate(models.build("mlp", digits.train.image_shape, 10), train_loader)
+print("our untrained network is within 0.1 of it:", abs(untrained.loss - np.log(10)) < 0.1)
+
+print("\na softmax too many")
 certain = torch.full((1, 10), -50.0)
 certain[0, 3] = 50.0
 right, wrong = torch.tensor([3]), torch.tensor([4])
-print(f"logits         perfect answer {F.cross_entropy(certain, right).item():.3f}")
-print(f"softmax twice  perfect answer {F.cross_entropy(certain.softmax(1), right).item():.3f}")
-print(f"               worst answer   {F.cross_entropy(certain.softmax(1), wrong).item():.3f}")
-floor = math.log(math.e + 9) - 1
+best = F.cross_entropy(certain.softmax(1), right).item()
+print(f"logits:        perfect answer {F.cross_entropy(certain, right).item():.3f}")
+print(f"softmax twice: perfect answer {best:.3f}, worst {F.cross_entropy(certain.softmax(1), wrong).item():.3f}")
+lab.softmax_twice.reveal(guess, f"{best:.2f}")
+
+print("\nyes or no, for each label")
+logits, class_numbers = torch.randn(4, 10), torch.tensor([1, 2, 3, 9])
+print("(4, 10) against (4,):", error_of(lambda: F.binary_cross_entropy_with_logits(logits, class_numbers)))
+print("same shape, int64:", error_of(lambda: F.binary_cross_entropy_with_logits(logits[:, 0], class_numbers)))
+score = torch.zeros(4, requires_grad=True)
+optimizer = torch.optim.SGD([score], lr=1.0)
+for _ in range(50):
+    loss = F.binary_cross_entropy_with_logits(score, class_numbers.float())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print(f"one score each, float: no error, and a loss of {loss.item():.0f} after 50 updates")
+scores = torch.tensor([[2.0, -1.0, 0.5]], requires_grad=True)
+several_labels = torch.tensor([[1.0, 0.0, 1.0]])
+F.binary_cross_entropy_with_logits(scores, several_labels, reduction="sum").backward()
+plain = scores.detach().sigmoid() - several_labels
+print("float 0 and 1: gradient = sigmoid(scores) - targets:", torch.allclose(scores.grad, plain))
+
+print("\nnumbers")
+perfect, truth = torch.tensor([[0.0], [1.0], [2.0], [3.0]]), torch.tensor([0.0, 1.0, 2.0, 3.0])
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    print("(4, 1) against (4,):", F.mse_loss(perfect, truth).item())
+print("only a warning:", str(caught[0].message)[:90], "…")
+print("equal shapes:", F.mse_loss(perfect.squeeze(1), truth).item())
 
 
-def losses_of(forward, steps=100):
+# %% tags=["nbval-ignore-output"] claims=["C199"]
+def losses_of(forward, updates=100):
     """Train a fresh network on 512 pictures; forward(model, inputs) gives the scores for the loss."""
     inputs, targets = next(data.loader(digits.train, 512).at(epoch=0, batch=0))
     model = models.build("mlp", digits.train.image_shape, 10)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.002)
     losses = []
-    for _ in range(steps):
+    for _ in range(updates):
         loss = F.cross_entropy(forward(model, inputs), targets)
         optimizer.zero_grad()
         loss.backward()
@@ -248,60 +255,28 @@ lines = {
     "logits": losses_of(lambda model, inputs: model(inputs)),
     "softmax twice": losses_of(lambda model, inputs: model(inputs).softmax(1)),
 }
-assert lines["logits"][-1] < 0.1
-assert floor < lines["softmax twice"][-1] < 1.6
-assert abs(F.cross_entropy(certain.softmax(1), right).item() - floor) < 1e-4
+floor = np.log(np.e + 9) - 1
+assert lines["logits"][-1] < 0.1 and floor < lines["softmax twice"][-1] < 1.6
 show.comparison(lines, title="One softmax too many", x_label="update", y_label="loss", references={"floor": floor})
 
 # %% [markdown]
 # Nothing is unstable. The loss is squeezed between 1.461 and 2.461 and its gradients are flat, so it learns late and
 # stops at the floor. **A loss that will not go below 1.46 on ten classes: look for a softmax in the model.**
 #
-# You will read that `BCEWithLogitsLoss` with class numbers as targets *gives a small loss and learns nothing*. Is it
-# so?
-
-# %% claims=["C200", "C201"]
-logits, class_numbers = torch.randn(4, 10), torch.tensor([1, 2, 3, 9])
-print("(4, 10) against (4,):     ", error_of(lambda: F.binary_cross_entropy_with_logits(logits, class_numbers)))
-print("same shape, but int64:    ", error_of(lambda: F.binary_cross_entropy_with_logits(logits[:, 0], class_numbers)))
-
-score = torch.zeros(4, requires_grad=True)
-optimizer = torch.optim.SGD([score], lr=1.0)
-for _ in range(50):
-    loss = F.binary_cross_entropy_with_logits(score, class_numbers.float())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-print(f"one score each, float:     no error, and a loss of {loss.item():.0f} after 50 updates")
-
-scores = torch.tensor([[2.0, -1.0, 0.5]], requires_grad=True)
-several_labels = torch.tensor([[1.0, 0.0, 1.0]])
-F.binary_cross_entropy_with_logits(scores, several_labels, reduction="sum").backward()
-plain = scores.detach().sigmoid() - several_labels
-print("several labels, float 0/1: gradient = sigmoid(scores) - targets:", torch.allclose(scores.grad, plain))
-
-# %% [markdown]
-# It raises, nearly always. The one silent form, a single score against a float class number, falls *below zero*
-# without end. **A negative cross-entropy means targets outside 0 … 1.** For several labels at once the targets are
-# float zeros and ones, in the shape of the scores.
+# Class numbers in the yes-or-no loss raise, nearly always. The one silent form, a single score against a float class
+# number, falls *below zero* without end. **A negative cross-entropy means targets outside 0 … 1.**
 #
-# For numbers, `mse_loss` wants *equal shapes*. **Predict:** these four predictions are perfect. What is the loss?
-
-# %% claims=["C197"]
-perfect, truth = torch.tensor([[0.0], [1.0], [2.0], [3.0]]), torch.tensor([0.0, 1.0, 2.0, 3.0])
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    print("(4, 1) against (4,):", F.mse_loss(perfect, truth).item())
-print("only a warning:", str(caught[0].message)[:90], "…")
-print("equal shapes:", F.mse_loss(perfect.squeeze(1), truth).item())
-
-# %% [markdown]
-# A column against a row broadcasts to a 4 × 4 table of differences. Write `assert outputs.shape == targets.shape`.
+# And the perfect predictions have a loss of 2.5: a column against a row broadcasts to a 4 × 4 table of differences.
+# Write `assert outputs.shape == targets.shape`.
 #
 # ## 5 · An optimizer and its rate
 #
 # You will read that *SGD is gradient descent with momentum*, and that AdamW is Adam, improved. Look at what they do
 # by themselves: SGD's memory after one step, and one step of each Adam with a gradient of zero.
+#
+# Then play. The picture is the loss of a model with two weights, how wide a petal of an iris is from how long it is: a
+# valley, steep across and nearly flat along. **Predict** before you move: at which rate does SGD begin to jump from
+# wall to wall, and what does momentum change, across and along? Then try 0.06, and 0.9 of momentum with 0.01.
 
 # %% claims=["C202", "C203"]
 for momentum in (0.0, 0.9):
@@ -318,10 +293,15 @@ for kind in (torch.optim.Adam, torch.optim.AdamW):
     kind([weight], lr=0.1, weight_decay=0.01).step()
     print(f"{kind.__name__:5} 10 -> {weight.item():.2f}")
 
+control = show.loss_surface()
+control.set(learning_rate=0.05)
+control
+
 # %% [markdown] claims=["C204"]
 # SGD has no momentum until you ask for it: pass `momentum=0.9`. Both Adams were asked for a decay of 0.01 at a rate of
 # 0.1, so the weight 10 should lose 0.1 · 0.01 · 10 = 0.01. AdamW takes just that. Adam sends the decay through its
-# adaptive step, which turns it into a whole step of 0.1. Use AdamW when you use decay.
+# adaptive step, which turns it into a whole step of 0.1. Use AdamW when you use decay; and think of *which* numbers
+# should decay.
 #
 # Which is better, AdamW or SGD with a cosine schedule? It depends on the model: convolutional networks often end a
 # little better with SGD, transformers stay with AdamW. No general proof exists; measure.
@@ -358,26 +338,28 @@ show.comparison(
     sweep, title="Loss after 60 updates", x_label="learning rate", y_label="loss", x=rates, log_x=True, log_y=True
 )
 
+# %% exercise="SGD" claims=["C202"]
+
+# %% exercise="decay_groups"
+
 # %% [markdown]
 # Too small crawls; too large oscillates or blows up. You will read *start between 0.001 and 0.01*: true for AdamW,
 # while SGD here wants far more. The first try depends on the optimizer: AdamW about 0.001, SGD with momentum about
-# 0.1 in a network with normalisation, fine-tuning 0.00001 to 0.0001.
-#
-# Thirty-two pictures, overfitted, give the order of magnitude in a second. Then tune again on the real data: a few
-# pictures forgive rates that the full set does not.
+# 0.1 in a network with normalisation, fine-tuning 0.00001 to 0.0001. Thirty-two pictures, overfitted, give the order of
+# magnitude in a second. Then tune again on the real data: a few pictures forgive rates that the full set does not.
 #
 # ## 6 · Numbers you can trust
 #
-# You will read two templates for the loss of an epoch: `total += loss.item()` divided by `len(loader)`, and `total +=
-# loss.item() * len(inputs)` divided by `len(loader.dataset)`. Take 130 samples in batches of 64, 64 and 2, where the
-# last two are hard: loss 1 for each sample, 5 for the last two.
-#
-# **Predict** what each template reports. The true mean is (128 · 1 + 2 · 5) / 130.
-#
-# For accuracy you will read that the mean over batches *misleads when classes are imbalanced*. Is it so? Take one
-# sick among a hundred, and a model that always says *healthy*.
+# Three numbers that are often wrong. *The loss of an epoch:* you will read `total += loss.item()` divided by
+# `len(loader)`, and `total += loss.item() * len(inputs)` divided by `len(loader.dataset)`. *The accuracy:* you will
+# read that the mean over batches *misleads when classes are imbalanced*; take one sick among a hundred, and a model
+# that always says *healthy*. *The best of many:* programs evaluate the test set after each epoch and report the best of
+# these numbers. **Predict:** 200 models that merely guess among ten classes, 100 test pictures. What does the best
+# score?
 
-# %% claims=["C209", "C210", "C217", "C221", "C222"]
+# %% predict="mean_of_means"
+
+# %% claims=["C209", "C210", "C217", "C221", "C222", "C226"]
 losses = torch.cat([torch.ones(128), torch.full((2,), 5.0)])
 batches = losses.split(64)
 seen = batches[:2]  # all that drop_last=True leaves: every loss in it is 1
@@ -399,6 +381,18 @@ print(f"mean over batches of 99 and 1  {(unequal[0].mean() + unequal[1].mean()) 
 for label in (0, 1):
     print(f"recall of class {label}              {right[truth == label].mean():.1f}")
 
+chance = torch.Generator().manual_seed(0)
+test_labels = torch.randint(0, 10, (100,), generator=chance)
+guesses = torch.randint(0, 10, (200, 100), generator=chance)
+scores = (guesses == test_labels).float().mean(dim=1)
+fresh_labels = torch.randint(0, 10, (100,), generator=chance)
+best = scores.argmax()
+print(f"mean of all guessers {scores.mean().item():.2f}, chosen by the test set {scores[best].item():.2f}")
+print(f"the chosen one on fresh pictures {(guesses[best] == fresh_labels).float().mean().item():.2f}")
+lab.mean_of_means.reveal(guess, f"{sum(batch.mean().item() for batch in batches) / len(batches):.2f}")
+
+# %% exercise="evaluate_by_sums" claims=["C220", "C221", "C223"]
+
 # %% [markdown]
 # The first template is wrong whenever batches differ in size; the second as soon as the loader drops samples. **Rule:
 # sum over samples, divide by the samples counted.**
@@ -406,37 +400,27 @@ for label in (0, 1):
 # Imbalance is another fault with another cure. With equal batches both ways agree on 0.99, and *accuracy itself*
 # misleads: look at the recall of each class (`predictions.per_class()` in `labkit`).
 #
-# A third number to distrust: the accuracy summed *during* an epoch. **Predict:** with dropout on, is it higher or
-# lower than the accuracy of the same pictures measured after the epoch?
-
-# %% tags=["nbval-ignore-output"] claims=["C218"]
-torch.manual_seed(0)
-model = models.build("mlp", digits.train.image_shape, 10, dropout=0.5)
-optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
-correct = count = 0
-for inputs, targets in train_loader:
-    outputs = model(inputs)
-    loss = F.cross_entropy(outputs, targets)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    correct += (outputs.argmax(dim=1) == targets).sum().item()
-    count += len(targets)
-after = training.evaluate(model, train_loader).accuracy
-print(f"running accuracy of the epoch {correct / count:.3f}, the same pictures afterwards {after:.3f}")
-assert correct / count + 0.1 < after
-
-# %% [markdown]
-# It mixes many versions of the weights, and dropout was on. Call it *running* accuracy, as `labkit`'s table does. To
-# judge the gap to validation fairly, evaluate the training pictures too.
+# And choosing by a set makes its score too good. Choose by *validation* (epoch, rate, model), and use the test set
+# once, at the end. `labkit` splits in three for that reason.
 #
 # ## 7 · Validation
 #
 # Evaluation needs two switches, and they are independent: `model.eval()` changes what dropout and batch normalisation
-# do; `inference_mode` (or `no_grad`) stops the recording of graphs. Here is what recording costs.
+# do; `no_grad` (or the stricter `inference_mode`) stops the recording of graphs. Without the second, each batch keeps
+# its activations for a backward pass that never comes; store the outputs, and all graphs stay.
+#
+# Does your evaluation give the same numbers for every batch size? A right one does. The next cell asks that of
+# `labkit`'s; put yours in its place.
+#
+# Then look at the line that puts the mode back. Many programs call `model.train()` *once*, before the first epoch, and
+# `eval()` in each validation. From the second epoch on they train without dropout.
+#
+# The cell trains three times on 300 pictures, a fifth of them with a random label, so that there is something to learn
+# by heart: without dropout, with dropout, and with dropout that validation switched off for good. **Predict:** how do
+# the three training losses differ? And the validation losses? Which two runs will look alike?
 
 
-# %% claims=["C220"]
+# %% claims=["C220", "C223"]
 def bytes_kept(model, inputs, recording):
     """Return how many bytes a forward pass keeps for a backward pass."""
     kept = []
@@ -445,52 +429,20 @@ def bytes_kept(model, inputs, recording):
         kept.append(tensor.numel() * tensor.element_size())
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor), recording:
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor), recording():
         model(inputs)
     return sum(kept)
 
 
 model = models.build("cnn", digits.train.image_shape, 10).eval()
-pictures = torch.zeros(64, 1, 8, 8)
-print(f"eval() alone             {bytes_kept(model, pictures, torch.enable_grad()) / 1e6:.1f} MB for one batch")
-print(f"eval() and no_grad       {bytes_kept(model, pictures, torch.no_grad()) / 1e6:.1f} MB")
-print(f"eval() and inference_mode {bytes_kept(model, pictures, torch.inference_mode()) / 1e6:.1f} MB")
+loaders = [data.loader(digits.val, size, statistics=train_loader.statistics) for size in (7, 64, 1000)]
+accuracies = {training.evaluate(model, loader).accuracy for loader in loaders}
+print("batches of 7, 64 and 1000 give the same accuracy:", len(accuracies) == 1)
+for recording in (torch.enable_grad, torch.no_grad, torch.inference_mode):
+    kept = bytes_kept(model, torch.zeros(64, 1, 8, 8), recording)
+    print(f"eval() and {recording.__name__:14} keeps {kept / 1e6:.1f} MB of one batch for a backward pass")
 
-# %% [markdown]
-# Each batch frees its graph when the outputs go out of scope; store the outputs, and all graphs stay. Now the whole
-# listing. A right evaluation gives the same number for every batch size.
-
-
-# %% claims=["C223"]
-def accuracy_of(model, loader, device="cpu"):
-    """Return the share of samples classified right."""
-    model.eval()
-    correct = count = 0
-    with torch.inference_mode():
-        for inputs, targets in loader:
-            inputs, targets = inputs.to(device), targets.to(device)
-            correct += (model(inputs).argmax(dim=1) == targets).sum().item()
-            count += len(targets)
-    model.train()
-    return correct / count
-
-
-model = models.build("cnn", digits.train.image_shape, 10)
-sizes = (7, 64, 1000)
-accuracies = [accuracy_of(model, data.loader(digits.val, size, statistics=train_loader.statistics)) for size in sizes]
-print("equal for batches of 7, 64 and 1000:", len(set(accuracies)) == 1)
-print("equal to labkit's evaluate:", accuracies[0] == training.evaluate(model, val_loader).accuracy)
-
-# %% [markdown]
-# Look at the line `model.train()` at its end, and at who calls it. Many programs call `model.train()` *once*, before
-# the first epoch, and `eval()` in each validation. From the second epoch on they train without dropout.
-#
-# The next cell trains three times on 300 pictures, a fifth of them with a random label, so that there is something to
-# learn by heart: without dropout, with dropout, and with dropout that validation switched off for good.
-#
-# **Predict:** how do the three training losses differ? And the validation losses? Which two runs will look alike?
-
-# %% tags=["nbval-ignore-output"] claims=["C219", "C224", "C225"]
+# %% tags=["nbval-ignore-output"] claims=["C219", "C224", "C225", "C260"]
 few_loader = data.loader(digits.train.select(torch.arange(300)), 300, statistics=train_loader.statistics)
 few_inputs, few_labels = next(few_loader.at(epoch=0, batch=0))
 chance = torch.Generator().manual_seed(1)
@@ -531,6 +483,9 @@ last = {name: (train_losses[-1], val_losses[-1]) for name, (train_losses, val_lo
 assert last["dropout"][0] > last["no dropout"][0] + 0.2  # dropout makes training harder …
 assert last["dropout"][1] < last["no dropout"][1] - 0.05  # … and the network better
 assert last["dropout, train() once"][1] > last["dropout"][1] + 0.05  # the mode bug costs what dropout gave
+val_losses = runs["no dropout"][1]
+print(f"no dropout: lowest validation loss in epoch {1 + val_losses.index(min(val_losses))} of {len(val_losses)}")
+assert min(val_losses) < val_losses[-1] - 0.05
 for place, title in enumerate(("Training loss", "Validation loss")):
     lines = {name: both[place] for name, both in runs.items()}
     display(show.comparison(lines, title=title, x_label="epoch", y_label="loss"))
@@ -543,31 +498,14 @@ for place, title in enumerate(("Training loss", "Validation loss")):
 # **Rule:** `model.train()` at the top of *every* epoch. And always a validation: the training loss praised the worst
 # run.
 #
-# You will read programs that evaluate the *test set* after each epoch and report the best of these numbers. What is
-# wrong with it? **Predict:** 200 models that merely guess among ten classes, 100 test pictures. What does the best
-# score?
-
-# %% claims=["C226"]
-chance = torch.Generator().manual_seed(0)
-test_labels = torch.randint(0, 10, (100,), generator=chance)
-guesses = torch.randint(0, 10, (200, 100), generator=chance)
-scores = (guesses == test_labels).float().mean(dim=1)
-fresh_labels = torch.randint(0, 10, (100,), generator=chance)
-best = scores.argmax()
-print(f"mean of all guessers {scores.mean().item():.2f}, chosen by the test set {scores[best].item():.2f}")
-print(f"the chosen one on fresh pictures {(guesses[best] == fresh_labels).float().mean().item():.2f}")
-
-# %% [markdown]
-# Choosing by a set makes its score too good. Choose by *validation* (epoch, rate, model), and use the test set once,
-# at the end. `labkit` splits in three for that reason.
-#
 # ## 8 · A large batch in pieces
 #
 # Memory for 8 pictures, but a batch of 32 wanted: call `backward` for four small batches, then step once, since
-# gradients add up. You will read that this *equals the batch of 32*. Is it so?
-#
-# **Predict** the ratio of the summed gradient to that of the large batch. And how often does batch normalisation
-# update its statistics?
+# gradients add up. You will read that this *equals the batch of 32*. Is it so? And how often does batch normalisation
+# update its statistics? Then move the sliders: what does one picture count with the usual `loss / k`, and how far off
+# is the gradient? When does the usual way do no harm?
+
+# %% predict="four_backwards"
 
 # %% claims=["C249", "C251", "C252"]
 generator = torch.Generator().manual_seed(0)
@@ -585,7 +523,9 @@ def gradient(parts, weight_of):
 
 large = gradient([torch.arange(32)], lambda part: 1)
 even, uneven = torch.arange(32).split(8), torch.arange(32).split([20, 12])
-print(f"4 × 8, losses as they are:   {(gradient(even, lambda part: 1) / large).median().item():.2f} times the gradient")
+ratio = (gradient(even, lambda part: 1) / large).median().item()
+sizes = {1: "as large", 4: "4 times", 0.25: "a quarter"}
+lab.four_backwards.reveal(guess, sizes[min(sizes, key=lambda size: abs(size - ratio))])
 print("4 × 8, each loss / 4:        equal:", torch.allclose(gradient(even, lambda part: 1 / 4), large))
 print("20 + 12, each loss / 2:      equal:", torch.allclose(gradient(uneven, lambda part: 1 / 2), large))
 print("20 + 12, by share of samples: equal:", torch.allclose(gradient(uneven, lambda part: len(part) / 32), large))
@@ -597,53 +537,35 @@ updates = [norm.num_batches_tracked.item() for norm in (once, in_parts)]
 print("batch normalisation, updates of its statistics:", updates)
 print(f"largest difference of its outputs: {(large_output - small_output).abs().max().item():.1f}")
 
+# %% tags=["nbval-ignore-output"] claims=["C249"]
+control = show.accumulation()
+control.set(batches=4, unevenness=0.5)
+control
+
+# %% exercise="accumulate" claims=["C249"]
+
 # %% [markdown]
 # **Rule:** weight each loss by its share of the samples of the *window* (the small batches of one step), and step
 # after the last, possibly shorter, window too. Done so it is exact, and no emergency measure: it costs time, not
-# accuracy. `labkit` collects the whole window first, because only then it knows the count. One thing it cannot mend:
-# batch normalisation sees each small batch. (GroupNorm and LayerNorm do not care, since they never look across
-# samples.)
+# accuracy. One thing it cannot mend: batch normalisation sees each small batch. (GroupNorm and LayerNorm do not care,
+# since they never look across samples.)
 #
-# You will read accumulation written with a scaler: `scaler.scale(loss).backward()` and, every few batches,
-# `optimizer.step()`. A scaler (needed for float16 only) multiplies the loss so that small gradients survive.
+# ## 9 · Clipping, and a scaler
 #
-# **Predict** where a weight of 1 lands with gradient 2 and rate 0.001.
-
-
-# %% claims=["C250", "C253"]
-def scaled_backward():
-    """Return scaler, optimizer and weight after the backward pass of a loss scaled by 65536."""
-    weight = nn.Parameter(torch.tensor([1.0]))
-    scaler = torch.amp.GradScaler("cpu", init_scale=65536.0)
-    scaler.scale((2 * weight).sum()).backward()
-    return scaler, torch.optim.SGD([weight], lr=0.001), weight
-
-
-scaler, optimizer, weight = scaled_backward()
-optimizer.step()
-print(f"optimizer.step():  1 -> {weight.item():.3f}")
-
-scaler, optimizer, weight = scaled_backward()
-print(f"gradient that clipping would see: {weight.grad.item():.0f}", end="")
-scaler.unscale_(optimizer)
-print(f", after unscale_: {weight.grad.item():.0f}")
-scaler.step(optimizer)  # skips the step if the gradient is not finite
-scaler.update()
-print(f"scaler.step():     1 -> {weight.item():.3f}")
-
-# %% [markdown]
-# Accumulation needs no scaler. With one, `scaler.step` and `scaler.update` stand at the end of a window, and clipping
-# comes after `scaler.unscale_`.
+# `clip_grad_norm_` shortens the gradient to a largest length and keeps its direction. **Predict** how far the weights
+# move (rate 1, gradient of length 200, `max_norm=1`) when clipping stands before the step, and after it. You will read
+# that clipping *prevents NaN*. Is it so?
 #
-# ## 9 · Clipping
+# Float16 has few small numbers: what is below 0.00000003 becomes 0. So a *scaler* multiplies the loss, and with it all
+# gradients, and divides them again before the step. You will read accumulation written with it: `scaler.scale(loss)`
+# before each `backward()` and, every few batches, `optimizer.step()`. **Predict** where a weight of 1 lands with
+# gradient 2 and rate 0.001, and which gradient clipping would see.
 #
-# `clip_grad_norm_` shortens the gradient to a largest length and keeps its direction. **Predict** how far the weight
-# moves (rate 1, gradient of length 200) when clipping stands before the step, and after it.
-#
-# You will read that clipping *prevents NaN*. Is it so?
+# The picture below the cell shows the gradients of a deep network with sigmoids, layer by layer. At which `loss_scale`
+# does float16 lose none of them, and what happens with far too much of it?
 
 
-# %% claims=["C253", "C254"]
+# %% claims=["C250", "C253", "C254"]
 def distance(clip_before_step):
     """Make one step with a gradient of length 200 and return how far the weights moved."""
     weights = nn.Parameter(torch.zeros(4))
@@ -658,6 +580,14 @@ def distance(clip_before_step):
     return weights.detach().norm().item()
 
 
+def scaled_backward():
+    """Return scaler, optimizer and weight after the backward pass of a loss scaled by 65536."""
+    weight = nn.Parameter(torch.tensor([1.0]))
+    scaler = torch.amp.GradScaler("cpu", init_scale=65536.0)
+    scaler.scale((2 * weight).sum()).backward()
+    return scaler, torch.optim.SGD([weight], lr=0.001), weight
+
+
 print(f"clipped before the step: moved by {distance(True):.1f}")
 print(f"clipped after the step:  moved by {distance(False):.1f}")
 
@@ -668,8 +598,28 @@ print("error_if_nonfinite:", refused[:64], "…")
 nn.utils.clip_grad_norm_([weights], 1.0)
 print("a gradient with one NaN, after clipping:", weights.grad.tolist())
 
+scaler, optimizer, weight = scaled_backward()
+optimizer.step()
+print(f"optimizer.step():  1 -> {weight.item():.3f}")
+
+scaler, optimizer, weight = scaled_backward()
+print(f"gradient that clipping would see: {weight.grad.item():.0f}", end="")
+scaler.unscale_(optimizer)
+print(f", after unscale_: {weight.grad.item():.0f}")
+scaler.step(optimizer)  # skips the step if the gradient is not finite
+scaler.update()
+print(f"scaler.step():     1 -> {weight.item():.3f}")
+
+# %% tags=["nbval-ignore-output"]
+control = show.underflow()
+control.set(loss_scale=65536)
+control
+
+# %% exercise="clip_and_report" claims=["C253"]
+
 # %% [markdown]
-# **Rule:** backward, (unscale,) clip, step; and log the norm that it returns.
+# **Rule:** backward, unscale, clip, step, update the scale; and log the norm that clipping returns. `scaler.step` and
+# `scaler.update` stand at the end of a window. Without float16 nobody needs a scaler, accumulation least of all.
 #
 # Clipping bounds gradients that are large and finite. One NaN makes the norm NaN, and dividing by it spreads NaN to
 # every weight. `labkit` looks at the norm, leaves the weights alone, and says in which batch it happened.
@@ -677,10 +627,18 @@ print("a gradient with one NaN, after clipping:", weights.grad.tolist())
 # ## 10 · Schedules
 #
 # You will read that `CosineAnnealingLR` *lowers the rate periodically*. **Predict** the rate over 20 steps with
-# `T_max=10`.
+# `T_max=10`. And since `T_max` counts calls of `step()`: 10 epochs of 100 batches, `T_max=10` meant as epochs, but
+# stepped per batch. How often does the rate swing down and up? Two schedules on one optimizer both write the same
+# number: what do a tenth every four steps and a half every step make together?
+#
+# Another schedule watches the validation loss: `ReduceLROnPlateau`. And `labkit` writes a schedule out as a table
+# before training starts, from a function of the update. Move its sliders: what does a warm-up change, and what does the
+# number of epochs? Then write such a function.
+
+# %% predict="first_cut"
 
 
-# %% claims=["C255"]
+# %% claims=["C255", "C258", "C259"]
 def rates_of(make_schedule, steps=20, rate=0.1):
     """Step an optimizer and its schedule together; return the rate of every step."""
     optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=rate)
@@ -691,34 +649,6 @@ def rates_of(make_schedule, steps=20, rate=0.1):
         optimizer.step()
         schedule.step()
     return used
-
-
-shown = {
-    "CosineAnnealingLR, T_max=10": rates_of(lambda optimizer: lr_scheduler.CosineAnnealingLR(optimizer, T_max=10)),
-    "WarmRestarts, T_0=10": rates_of(lambda optimizer: lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=10)),
-    "OneCycleLR, 20 steps": rates_of(lambda optimizer: lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=20)),
-}
-show.rates(shown)
-
-# %% [markdown]
-# It goes down *once*, in half a wave over `T_max` steps, and climbs back up if you go on. For cycles take
-# `CosineAnnealingWarmRestarts`; to begin with a warm-up take `OneCycleLR`.
-#
-# `T_max` counts calls of `step()`. **Predict:** 10 epochs of 100 batches, `T_max=10` meant as epochs, but stepped per
-# batch. How often does the rate swing down and up?
-#
-# And two schedules on one optimizer both write the same number: what do a tenth every four steps and a half every
-# step make together?
-
-# %% claims=["C258", "C259"]
-per_batch = rates_of(lambda optimizer: lr_scheduler.CosineAnnealingLR(optimizer, T_max=10), steps=1000)
-print("full swings:", sum(rate > 0.0999 for rate in per_batch))
-
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1)
-    lr_scheduler.StepLR(optimizer, step_size=1).step()
-print("schedule before optimizer:", str(caught[0].message)[:66], "…")
 
 
 def both_at_once(optimizer):
@@ -737,85 +667,71 @@ def one_after_the_other(optimizer):
 
 for schedule in (both_at_once, one_after_the_other):
     print(f"{schedule.__name__:19}", [f"{rate:.2g}" for rate in rates_of(schedule, steps=8)])
+per_batch = rates_of(lambda optimizer: lr_scheduler.CosineAnnealingLR(optimizer, T_max=10), steps=1000)
+print("full swings of T_max=10 in 1000 steps:", sum(rate > 0.0999 for rate in per_batch))
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1)
+    lr_scheduler.StepLR(optimizer, step_size=1).step()
+print("schedule before optimizer:", str(caught[0].message)[:66], "…")
 
-# %% [markdown]
-# **Rule:** `T_max` is in the unit of `step()`, and the schedule steps after the optimizer. Of two schedules, say
-# which you mean: `ChainedScheduler` multiplies them, `SequentialLR` lets one follow the other.
-#
-# The other schedule watches the validation loss: `ReduceLROnPlateau`. **Predict:** with `factor=0.5, patience=3` and
-# a loss that never changes, at which call does the rate first fall?
+shown = {
+    "CosineAnnealingLR, T_max=10": rates_of(lambda optimizer: lr_scheduler.CosineAnnealingLR(optimizer, T_max=10)),
+    "WarmRestarts, T_0=10": rates_of(lambda optimizer: lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=10)),
+    "OneCycleLR, 20 steps": rates_of(lambda optimizer: lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=20)),
+}
+show.rates(shown)
 
 # %% claims=["C256", "C257"]
 optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1)
 schedule = lr_scheduler.ReduceLROnPlateau(optimizer, mode="min", factor=0.5, patience=3)
-for call in range(1, 11):
+rates = []
+for _ in range(10):
     schedule.step(1.0)
-    print(f"{call}: {schedule.get_last_lr()[0]:g}", end="   ")
+    rates.append(schedule.get_last_lr()[0])
+print("after each call:", "  ".join(f"{rate:g}" for rate in rates))
 fresh = lr_scheduler.ReduceLROnPlateau(optimizer)
-print(f"\nif you say nothing: factor {fresh.factor}, patience {fresh.patience}")
+print(f"if you say nothing: factor {fresh.factor}, patience {fresh.patience}")
 print(error_of(lambda: schedule.step()))
 print(error_of(lambda: lr_scheduler.ReduceLROnPlateau(optimizer, verbose=True)))
-
-# %% [markdown]
-# At the fifth: the first sets the best, then it waits for more than three without an improvement. It wants the loss,
-# once an epoch, after validation. (`verbose` is gone; read `get_last_lr()`.) An article that says *cuts to a tenth*
-# and writes `factor=0.5` states the default and uses another value; both are legal.
-#
-# `labkit` writes a schedule out as a table before training starts. Move the sliders: how does the batch size change
-# the number of updates, and so the shape?
+lab.first_cut.reveal(guess, 1 + [rate < 0.1 for rate in rates].index(True))
 
 # %%
-show.schedule_control(pictures=len(digits.train), learning_rate=0.002)
+control = show.schedule_explorer()
+control.set(schedule="cosine", warm_up=0.1)
+control
+
+# %% exercise="warm_up_cosine" claims=["C258"]
 
 # %% [markdown]
-# ## 11 · Stop at the best
+# The cosine goes down *once*, in half a wave over `T_max` steps, and climbs back up if you go on. For cycles take
+# `CosineAnnealingWarmRestarts`; to begin with a warm-up take `OneCycleLR`. Of two schedules, say which you mean:
+# `ChainedScheduler` multiplies them, `SequentialLR` lets one follow the other. **Rule:** `T_max` is in the unit of
+# `step()`, and the schedule steps after the optimizer.
 #
-# You will read: *no improvement for several epochs: save the current model and stop.* **Predict** which loss the
-# saved model has for these validation losses and a patience of 3.
+# The plateau wants the validation loss, once an epoch. (`verbose` is gone; read `get_last_lr()`.) An article that says
+# *cuts to a tenth* and writes `factor=0.5` states the default and uses another value; both are legal.
+#
+# ## 11 · Stopping, and what to keep
+#
+# You will read: *no improvement for several epochs: save the current model and stop.* By then the current model is
+# worse than the best. So two things are needed, and they are two: a rule that stops, and a copy of the best.
+# In part 7 the network without dropout had its lowest validation loss long before its last epoch. **Rule:** keep the
+# weights at *each improvement*, as a copy, and put the best ones back at the end.
+#
+# Often there are weights better than those of any single epoch: their average. The last updates jump around a minimum,
+# and the mean of where they were lies nearer to it. It costs one more copy of the weights, and no gradient.
 
-# %% claims=["C260"]
-val_losses = [1.0, 0.8, 0.6, 0.5, 0.55, 0.6, 0.7, 0.9]
-model = nn.Linear(1, 1)
-best_loss, waited = math.inf, 0
-for epoch, val_loss in enumerate(val_losses, start=1):
-    nn.init.constant_(model.weight, val_loss)  # stands for an epoch of training
-    if val_loss < best_loss:
-        best_loss, waited = val_loss, 0
-        reference, snapshot = model.state_dict(), copy.deepcopy(model.state_dict())
-    else:
-        waited += 1
-    if waited == 3:
-        print(f"stopped after epoch {epoch} with loss {val_loss}; the best was {best_loss}")
-        break
-print(f"kept with state_dict(): {reference['weight'].item():.2f}   kept with deepcopy: {snapshot['weight'].item():.2f}")
+# %% exercise="stop_early" claims=["C260"]
+
+# %% exercise="keep_best" claims=["C260"]
+
+# %% exercise="average_weights"
 
 # %% [markdown]
-# Keep the weights at *each improvement* and put the best ones back at the end. And copy them: a `state_dict` shows
-# the living weights, so the "best" one went on training.
-#
 # ## 12 · The whole loop
 #
-# All of it together is `training.fit`: settings in, history out.
-
-# %% tags=["nbval-ignore-output"]
-config = training.Config(
-    data="digits",
-    model="mlp",
-    epochs=8 if fast else 40,
-    learning_rate=0.003,
-    clip_norm=1.0,
-    patience=4,
-    device="cpu",
-    run_dir="",
-)
-model = models.build("mlp", digits.train.image_shape, 10, dropout=0.2)
-run = training.fit(model, train_loader, val_loader, config)
-assert run.best["val_accuracy"] > 0.93
-show.curves(run.history)
-
-# %% [markdown]
-# Now read [labkit/training/step.py](../labkit/training/step.py), one update, and
-# [labkit/training/fit.py](../labkit/training/fit.py), the loop around it, beside the eight lines:
+# All of it together is `training.fit`: settings in, history out. Beside the eight lines it has these:
 #
 # | the bare line | in `labkit` | what it prevents (part) |
 # |---|---|---|
@@ -828,31 +744,85 @@ show.curves(run.history)
 # | | `clip_grads_with_norm_` | one wild batch (9) |
 # | `optimizer.step()` | skipped when loss or norm is not finite | weights full of NaN (9) |
 # | | `schedule.set_rate`, and `advance` only if it stepped | a schedule that runs ahead (10) |
+# | | `average.follow` | weights that jump around the minimum (11) |
 # | `print(loss.item())` | `totals.add(outcome)`, read every `log_every` | the last batch taken for the epoch (6) |
 # | | `evaluate(model, val_loader)` | judging by the training loss (7) |
-# | | `_remember_best`, `restore_best` | the last weights taken for the best (11) |
+# | | `_remember_best`, `put_final_weights` | the last weights taken for the best (11) |
+#
+# Now read [labkit/training/step.py](../labkit/training/step.py), one update, and
+# [labkit/training/fit.py](../labkit/training/fit.py), the loop around it, with this table beside it.
+#
+# ### Yours in its place
+#
+# A check compares outputs; a training is the harder proof. A small network learns digits, once with torch's parts, then
+# with yours: equal numbers to the end, then time and memory. What you have skipped is torch's. First a training step
+# with a well-known fault, so that you see what the table says.
+
+# %% tags=["nbval-ignore-output"] claims=["C218"]
+config = training.Config(
+    data="digits",
+    model="mlp",
+    epochs=8 if fast else 40,
+    learning_rate=0.003,
+    clip_norm=1.0,
+    patience=4,
+    device="cpu",
+    run_dir="",
+)
+model = models.build("mlp", digits.train.image_shape, 10, dropout=0.5)
+run = training.fit(model, train_loader, val_loader, config)
+assert run.best["val_accuracy"] > 0.9
+assert training.evaluate(model, val_loader).loss == run.best["val_loss"]  # the best weights are back in the model
+running = run.history[0]["train_accuracy"]
+print(f"first epoch: running accuracy {running:.3f}, on pictures never seen {run.history[0]['val_accuracy']:.3f}")
+print(f"the best weights on all training pictures: {training.evaluate(model, train_loader).accuracy:.3f}")
+show.curves(run.history)
+
+
+# %% tags=["nbval-ignore-output"]
+def hasty_step(model, loss_fn, optimizer, inputs, targets):
+    """Make one update; whoever wrote it had read that the mode is set before the first epoch."""
+    loss = loss_fn(model(inputs), targets)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+found = swap_in.side_by_side(training_step=hasty_step, updates=10)
+assert not found.is_right
+display(found)
+swap_in.side_by_side(training_step=training_step, loss=cross_entropy, optimizer=SGD, updates=10 if fast else 20)
 
 # %% [markdown]
-# ## What goes wrong here
+# In the first epochs the training accuracy lies *below* that on pictures never seen. It is a *running* figure: it mixes
+# many versions of the weights, and dropout was on. To judge the gap to validation fairly, evaluate the training
+# pictures, too.
 #
-# These are the real errors, made on purpose. Read the message, then the sentence under the cell.
+# ## 13 · What goes wrong here
+#
+# Ten real errors, on purpose. **Predict** the reason of each from its text before you read on.
 
-# %%
+# %% claims=["C211", "C214"]
 inputs, targets = next(train_loader.at(epoch=0, batch=0))
 model = models.build("mlp", digits.train.image_shape, 10)
 outputs = model(inputs)
 loss = F.cross_entropy(outputs, targets)
 loss.backward()
+weights = torch.optim.SGD(model.parameters(), lr=0.1)
 
-print("1", error_of(lambda: F.cross_entropy(outputs, targets.float())))
-print("2", error_of(lambda: F.cross_entropy(outputs, targets[:, None])))
-print("3", error_of(lambda: F.cross_entropy(outputs, targets + 1)))
-print("4", error_of(lambda: F.cross_entropy(outputs, targets.to("meta"))))
-print("5", error_of(lambda: model(inputs.double())))
-print("6", error_of(lambda: loss.backward())[:72], "…")
+print(" 1", error_of(lambda: F.cross_entropy(outputs, targets.float())))
+print(" 2", error_of(lambda: F.cross_entropy(outputs, targets[:, None])))
+print(" 3", error_of(lambda: F.cross_entropy(outputs, targets + 1)))
+print(" 4", error_of(lambda: F.cross_entropy(outputs, targets.to("meta"))))
+print(" 5", error_of(lambda: model(inputs.double())))
+print(" 6", error_of(lambda: loss.backward())[:72], "…")
 with torch.inference_mode():
     outputs = model(inputs)
-print("7", error_of(lambda: F.cross_entropy(outputs, targets).backward()))
+print(" 7", error_of(lambda: F.cross_entropy(outputs, targets).backward()))
+print(" 8", error_of(lambda: F.cross_entropy(model(inputs), targets, reduction="none").backward()))
+print(" 9", error_of(lambda: torch.amp.GradScaler("cpu").unscale_(weights))[:72], "…")
+print("10", error_of(lambda: lr_scheduler.OneCycleLR(weights, max_lr=0.1)))
 
 # %% [markdown]
 # 1. Class numbers are int64 (`Long`). They became float, often on their way through NumPy or pandas:
@@ -863,25 +833,37 @@ print("7", error_of(lambda: F.cross_entropy(outputs, targets).backward()))
 # 5. NumPy's default is float64, PyTorch's float32: `inputs.float()`.
 # 6. `backward` twice through one graph, which the first call freed: compute the loss again in each step.
 # 7. The outputs come from `inference_mode`: training and evaluation got mixed up.
+# 8. A loss for each sample: `backward` starts from one number. Take the mean.
+# 9. Nothing was scaled yet: `scaler.scale(loss).backward()` comes first.
+# 10. A schedule that ends must know when: `total_steps=epochs * len(loader)`.
 #
 # And three faults that raise *nothing*: a missing `zero_grad` (part 2), a second softmax (part 4), `train()` called
 # once (part 7). For these you need the pictures, and the numbers to compare with: ln K at the start, 1.461 as a
 # floor, validation beside training.
 #
+# ## 14 · You will read that … is it so?
+#
+# Sentences from tutorials. Choose for each: true, false, or it depends. *Measure it* runs the evidence on your
+# computer.
+
+# %% claims=["C199", "C200", "C202", "C210", "C211", "C213", "C222", "C226", "C249", "C250", "C254", "C255", "C257", "C260"]
+show.quiz(
+    "C199", "C200", "C202", "C210", "C211", "C213", "C222", "C226", "C249", "C250", "C254", "C255", "C257", "C260"
+)
+
+# %% [markdown]
 # ## Take away
 #
 # - zero … backward … step; `zero_grad` anywhere but between the last two.
 # - `.to(device)` of a tensor needs the assignment; a module moves itself.
 # - The first loss is ln K. A loss that stays above 1.46 hides a softmax; a negative one has targets outside 0 … 1.
-# - The rate belongs to the optimizer: AdamW about 0.001, SGD with momentum about 0.1.
+# - The rate belongs to the optimizer: AdamW about 0.001, SGD with momentum about 0.1. Decay is for matrices.
 # - Sum over samples, divide by the samples counted. Running accuracy is not training accuracy.
-# - `train()` at the top of every epoch, `eval()` *and* `inference_mode` for validation, the test set once.
+# - `train()` at the top of every epoch, `eval()` *and* `no_grad` for validation, the test set once.
 # - Accumulation: weight by the share of samples. Clipping: after unscale, before step.
-# - Know the unit of your schedule. Keep the best weights, as a copy.
+# - Know the unit of your schedule. Stopping is one rule, keeping the best, as a copy, another.
 #
-# ## Read on
-#
-# - [labkit/training/schedule.py](../labkit/training/schedule.py) and [metrics.py](../labkit/training/metrics.py): the
-#   schedules as functions, evaluation as sums.
-# - Next: [chapter 09](09_cifar10.ipynb), the loop in a whole project. Planned: 06 (checkpoints) and 07 (when it does
-#   not learn).
+# To read: [labkit/training/step.py](../labkit/training/step.py) and [fit.py](../labkit/training/fit.py), then
+# [schedule.py](../labkit/training/schedule.py), the schedules as functions, and
+# [metrics.py](../labkit/training/metrics.py), evaluation as sums. Next: chapter 06, what must be kept so that a run can
+# be cut anywhere.
