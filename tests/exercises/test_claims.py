@@ -67,6 +67,7 @@ COMPLETE = [
     "Losses",
     "Training loop",
     "Validation",
+    "Pitfalls",
     "Mixed precision",
     "Gradient accumulation",
     "Gradient clipping",
