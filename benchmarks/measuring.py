@@ -26,9 +26,13 @@ def median_seconds(contestants: Mapping[str, Callable[[], object]], rounds: int)
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
-def report(table: Table, ratios: Mapping[str, float], as_json: bool) -> None:
-    """Print the table and, last, the ratios as one JSON line if it is asked for."""
+def report(table: Table, ratios: Mapping[str, float | Mapping[str, float]], as_json: bool) -> None:
+    """Print the table and, last, the ratios (or groups of them) as one JSON line if it is asked for."""
     print(table)
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {platform.machine()}")
     if as_json:
-        print(json.dumps({name: round(value, 2) for name, value in ratios.items()}))
+        print(json.dumps(_rounded(ratios)))
+
+
+def _rounded(ratios: Mapping[str, float | Mapping[str, float]]) -> dict:
+    return {name: _rounded(one) if isinstance(one, Mapping) else round(one, 3) for name, one in ratios.items()}

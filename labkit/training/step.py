@@ -63,8 +63,8 @@ def update(
         correct.append(count_correct(outputs.detach(), targets))
 
     scaler.unscale_(optimizer)  # clip true gradients, not scaled ones
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    gradient_norm = get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
+    parameters = [parameter for parameter in model.parameters() if parameter.grad is not None]
+    gradient_norm = get_total_norm([parameter.grad for parameter in parameters])
     if clip_norm > 0:
         clip_grads_with_norm_(parameters, clip_norm, gradient_norm)
     loss = sum(losses[1:], losses[0])
