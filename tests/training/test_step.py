@@ -4,9 +4,13 @@ import pytest
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from labkit.training import Config, make_optimizer, update, windows
+from labkit.training import Config, Schedule, make_optimizer, update, windows
+from labkit.training.losses import cross_entropy
 from labkit.training.step import count_correct
+from labkit.training.totals import Totals
+from labkit.training.weights import Average
 
 OFF = torch.amp.GradScaler("cpu", enabled=False)
 
@@ -156,3 +160,53 @@ def test_frozen_parameters_stay_and_unused_ones_do_not_matter():
 def test_correct_answers_are_counted_only_for_class_numbers():
     assert int(count_correct(torch.eye(3), torch.tensor([0, 1, 1]))) == 2
     assert int(count_correct(torch.ones(3, 1), torch.ones(3, 1))) == 0
+
+
+class Reads(TorchDispatchMode):
+    """Counts how often a number is fetched from a tensor: on a GPU each would make the program wait."""
+
+    count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += function in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.nonzero.default)
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+def test_an_update_reads_one_number_and_only_where_it_is_at_hand(name):
+    """All that one update does, as `fit` does it, with everything on. The one number is the `if` for the CPU."""
+    net, config, device = make_net(), Config(optimizer=name, schedule="cosine"), torch.device("cpu")
+    optimizer, totals = optimizer_of(net, optimizer=name), Totals(device)
+    schedule, average = Schedule(config, 200, device), Average(net, 0.9)
+    window = make_batches([8, 8, 3])
+    for number in range(130):  # the totals add up a block of updates now and then
+        with Reads() as reads:
+            schedule.set_rate(optimizer)
+            outcome = update(net, window, cross_entropy, optimizer, OFF, clip_norm=1.0)
+            schedule.advance(outcome.stepped)
+            average.follow(outcome.stepped)
+            totals.add(outcome)
+        assert reads.count == 1, number
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no NVIDIA GPU")
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+@pytest.mark.parametrize("precision", [None, torch.float16])
+def test_an_update_on_a_gpu_never_waits(name, precision):
+    device = torch.device("cuda")
+    net, config = make_net().to(device), Config(optimizer=name, schedule="cosine")
+    optimizer, totals = make_optimizer(net, config, device), Totals(device)
+    schedule, average = Schedule(config, 200, device), Average(net, 0.9)
+    scaler = torch.amp.GradScaler("cuda", enabled=precision is torch.float16)
+    window = [(inputs.to(device), targets.to(device)) for inputs, targets in make_batches([8, 8, 3])]
+    update(net, window, cross_entropy, optimizer, scaler, precision)  # the first one may prepare things
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(130):
+            schedule.set_rate(optimizer)
+            outcome = update(net, window, cross_entropy, optimizer, scaler, precision, clip_norm=1.0)
+            schedule.advance(outcome.stepped)
+            average.follow(outcome.stepped)
+            totals.add(outcome)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
