@@ -68,6 +68,7 @@ COMPLETE = [
     "Training loop",
     "Validation",
     "Pitfalls",
+    "Speed",
     "Mixed precision",
     "Gradient accumulation",
     "Gradient clipping",
