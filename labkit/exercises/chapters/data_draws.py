@@ -82,7 +82,7 @@ DRAW_FOR = Exercise(
         "A generator of its own for each call, which starts at a state made of all three numbers.",
         "Adding them will not do: 2 + 3 is 3 + 2. Some generators take a list, or a text, as their seed.",
         "`np.random.default_rng(seed)` takes a list of whole numbers; `random.Random(seed)` takes a text such as "
-        '`f"{seed}/{epoch}/{index}"`.',
+        '`f"{seed}/{epoch}/{index}"`. (Python\'s `hash` of a text is another one in each process.)',
     ),
     cases=lambda generator: [()],
     run=run_draw,

@@ -68,7 +68,7 @@ def _in_place(images: Tensor, generator: torch.Generator) -> Tensor:
 FLIP_BATCH = Exercise(
     name="flip_batch",
     prompt="Mirror each picture of a batch, left for right, with a probability of one half: each by a draw of its own, "
-    "which comes from `generator`, and all without a loop over the pictures. Return a new batch.",
+    "which comes from `generator`. Return a new batch. (It takes no loop.)",
     stub='''def flip_batch(images, generator):
     """(B, C, H, W) -> the same shape: each picture mirrored, or not, by its own draw from generator."""
     return ...  # your turn''',
@@ -86,7 +86,7 @@ FLIP_BATCH = Exercise(
         (torch.rand(120, 1, 3, 3, generator=generator),),
     ],
     run=run_flip,
-    praise="200 pictures, 200 draws, one call: as fast as a draw for all of them.",
+    praise="Each picture has a draw of its own; drawn in one call, 200 cost hardly more than one.",
     misconceptions=(
         Misconception(
             "one draw for the batch",

@@ -27,27 +27,40 @@ def run_picture_folder(answer: Any, files: dict[str, str]) -> Any:
         raise WrongKind("This must be a class derived from Dataset. Give the class, without brackets behind it.")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         folder = Path(place)
-        for number, (name, mode) in enumerate(files.items()):
-            _write(folder / name, mode, number)
+        sums = {name: _write(folder / name, mode, number) for number, (name, mode) in enumerate(files.items())}
         dataset = answer(folder)
         if (length := dataset.__len__()) is ...:
             return ...
         observed = {"len": length, "samples": [dataset[index] for index in range(min(length, len(files)))]}
+        _refuse_another_order(observed["samples"], sums)
         first = min(name for name, mode in files.items() if mode != "text")
         _write(folder / first, "RGB", len(files))
         observed["sample 0, after its file was replaced"] = dataset[0]
     return observed
 
 
-def _write(path: Path, mode: str, number: int) -> None:
-    """Write a small picture, another one for each number."""
+def _write(path: Path, mode: str, number: int) -> int | None:
+    """Write a small picture, another one for each number, and return the sum of its red, green and blue."""
     path.parent.mkdir(exist_ok=True)
     if mode == "text":
         path.write_text("Nobody listed me.", encoding="utf-8")
-        return
+        return None
     draws = torch.Generator().manual_seed(number)
     pixels = torch.randint(256, (4, 5, CHANNELS[mode]), dtype=torch.uint8, generator=draws)
     Image.fromarray(pixels.squeeze(2).numpy()).save(path)
+    return int(pixels[..., :3].expand(-1, -1, 3).sum())
+
+
+def _refuse_another_order(samples: list, sums: dict[str, int | None]) -> None:
+    """Raise WrongKind, with the names, if these are the right pictures in another order."""
+    names = {total: name for name, total in sums.items() if total is not None}
+    pictures = [sample[0] for sample in samples if isinstance(sample, tuple | list) and isinstance(sample[0], Tensor)]
+    found, wanted = [names.get(int(picture.sum()), "") for picture in pictures], sorted(names.values())
+    if found != wanted and sorted(found) == wanted:
+        raise WrongKind(
+            f"Your samples come in the order {', '.join(found)}; asked for is the order that `sorted` gives, "
+            f"{', '.join(wanted)}. A folder lists its files in an order that differs from disk to disk."
+        )
 
 
 class _Folder(Dataset):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -38,6 +39,8 @@ def _sides(answered: Any) -> tuple[list[int], list[int]]:
     """Return the indices on both sides as sorted lists: their order is nobody's concern."""
     if not isinstance(answered, list | tuple) or len(answered) != 2:
         raise WrongKind(f"Asked for are two sets of indices, (train, validation); got {shown(answered)}.")
+    if any(isinstance(side, Tensor | np.ndarray) and "bool" in str(side.dtype) for side in answered):
+        raise WrongKind("These are masks. Asked for are indices: `torch.nonzero(mask).flatten()` makes them of a mask.")
     train, validation = (sorted(int(index) for index in side) for side in answered)
     return train, validation
 

@@ -5,23 +5,43 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from labkit.exercises.declaration import Misconception
 from labkit.exercises.differences import shown
 from labkit.exercises.exercise import Exercise
 from labkit.exercises.families import WrongKind, need_function
 
+MOST_CALLS = 30  # of torch, for each picture: comparing 120 pictures with each other takes twice as many
+
+
+class _Counted(TorchFunctionMode):
+    """Counts the calls of torch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def __torch_function__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        self.calls += 1
+        return function(*args, **(kwargs or {}))
+
 
 def run_shared(answer: Any, first: Tensor, second: Tensor) -> Any:
-    """Call the answer and return its pairs in order: how they were found, and in which order, does not count."""
+    """Call the answer: its pairs, whose order does not count, and whether each picture was compared with each."""
     need_function(answer)
-    if (pairs := answer(first, second)) is ...:
+    with _Counted() as counted:
+        pairs = answer(first, second)
+    if pairs is ...:
         return ...
     if isinstance(pairs, Tensor):
         pairs = pairs.tolist()
     if not isinstance(pairs, list | tuple | set) or not all(isinstance(pair, list | tuple) for pair in pairs):
         raise WrongKind(f"Asked for is a list of pairs (place in first, place in second); got {shown(pairs)}.")
-    return sorted(tuple(int(place) for place in pair) for pair in pairs)
+    return {
+        "pairs": sorted(tuple(int(place) for place in pair) for pair in pairs),
+        "each picture is compared with each": counted.calls > MOST_CALLS * (len(first) + len(second)),
+    }
 
 
 def _by(fingerprint: Callable[[Tensor], Any]) -> Callable[[Tensor, Tensor], list[tuple[int, int]]]:
@@ -55,6 +75,10 @@ def _same_place_only(first: Tensor, second: Tensor) -> list[tuple[int, int]]:
     return [
         (place, place) for place, (one, two) in enumerate(zip(first, second, strict=False)) if torch.equal(one, two)
     ]
+
+
+def _each_with_each(first: Tensor, second: Tensor) -> list[tuple[int, int]]:
+    return [(one, two) for one in range(len(first)) for two in range(len(second)) if first[one].equal(second[two])]
 
 
 def _the_wrong_way_round(first: Tensor, second: Tensor) -> list[tuple[int, int]]:
@@ -91,7 +115,7 @@ SHARED_PICTURES = Exercise(
     ),
     cases=lambda generator: [
         _two_sets(generator, 9, 3, 4, 5),
-        _two_sets(generator, 300, 1, 6, 6),
+        _two_sets(generator, 120, 1, 3, 3),
         tuple(torch.arange(24, dtype=torch.uint8).view(6, 1, 2, 2).split(3)),
     ],
     run=run_shared,
@@ -125,6 +149,12 @@ SHARED_PICTURES = Exercise(
             "the pairs the wrong way round",
             _the_wrong_way_round,
             "The place in `first` comes first. As it is, the wrong pictures would be thrown out of training.",
+        ),
+        Misconception(
+            "each compared with each",
+            _each_with_each,
+            "All pairs are right, and for a hundred pictures it took no time. But ten times as many on both sides take "
+            "a hundred times as long. A dictionary finds a key at once, however many it has.",
         ),
     ),
 )

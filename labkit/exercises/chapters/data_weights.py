@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from labkit.exercises.declaration import Misconception
+from labkit.exercises.differences import shown
 from labkit.exercises.exercise import Exercise
 from labkit.exercises.families import WrongKind, need_function
 
@@ -15,9 +16,10 @@ def run_weights(answer: Any, labels: Tensor) -> Any:
     need_function(answer)
     if (weights := answer(labels)) is ...:
         return ...
-    if weights is None:
-        raise WrongKind("Asked for are the weights, one for each sample; got None.")
-    weights = torch.as_tensor(weights, dtype=torch.float64)
+    try:
+        weights = torch.as_tensor(weights, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError):
+        raise WrongKind(f"Asked for are the weights, one number for each sample; got {shown(weights)}.") from None
     return {"weights, in units of their sum": weights / weights.sum()}
 
 
@@ -58,7 +60,7 @@ BALANCING_WEIGHTS = Exercise(
     misconceptions=(
         Misconception(
             "one weight for each class",
-            lambda labels: 1 / torch.bincount(labels)[labels.unique()],
+            lambda labels: 1 / torch.bincount(labels),
             "`WeightedRandomSampler` draws *samples*: the third weight is that of sample 3, not of class 3. With ten "
             "weights it draws the first ten samples, again and again, and complains of nothing. Index by `labels`.",
         ),

@@ -2,6 +2,7 @@
 
 import torch
 from data_answers import FolderWithoutBase, groups_by_python
+from torch.utils.data import WeightedRandomSampler
 
 from labkit import exercises
 
@@ -28,7 +29,7 @@ def test_files_in_another_order_are_wrong():
             self.files.reverse()
 
     result = LAB.PictureFolder.judge(Backwards)
-    assert result.outcome == "wrong" and "samples[0]" in result.plain
+    assert result.outcome == "wrong" and "order dogs/1.png, cats/2.png" in result.plain
 
 
 def test_a_batch_of_another_shape_is_told_with_the_shape_that_is_asked_for():
@@ -53,6 +54,20 @@ def test_what_is_no_number_is_no_draw():
 def test_more_groups_than_asked_for_are_told():
     result = LAB.split_groups.judge(lambda groups, share, seed: groups_by_python(groups, 2 * share, seed))
     assert result.outcome == "wrong" and "groups in validation" in result.plain
+
+
+def test_masks_are_told_how_to_become_indices():
+    def masks(groups, share, seed):
+        held_out = torch.isin(groups, groups.unique()[:5])
+        return ~held_out, held_out
+
+    result = LAB.split_groups.judge(masks)
+    assert result.outcome == "wrong" and "torch.nonzero" in result.plain
+
+
+def test_a_sampler_is_not_its_weights():
+    result = LAB.balancing_weights.judge(lambda labels: WeightedRandomSampler([1.0, 2.0], len(labels)))
+    assert result.outcome == "wrong" and "one number for each sample" in result.plain
 
 
 def test_a_single_side_is_no_split():
