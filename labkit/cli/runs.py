@@ -76,13 +76,14 @@ def plot(names: tuple[str, ...], out: Path, folder: str) -> None:
 
     RUN is the name of a run in the folder runs, or the path of one.
     """
-    from labkit import show
     from labkit.runs import listing, reading
 
     if out.suffix != ".png":
         raise LabkitError(f"--out {out} does not end in .png, and a picture is what will be written.")
     recorded = [reading.read(reading.find(name, folder)) for name in names]
     labels = listing.distinct_names(recorded)
+    from labkit import show  # only now: it takes seconds
+
     picture = show.runs_curves({label: run.history for label, run in zip(labels, recorded, strict=True)})
     try:
         picture.save(out)
@@ -102,10 +103,12 @@ def rerun(context: click.Context, run: str, folder: str, as_json: bool) -> None:
     The new run stands beside the old one, which stays as it is, under its name with -again. The exit status is 0 when
     history and weights are the same, else 1. On the same CPU with the same versions they are.
     """
-    from labkit import training
-    from labkit.runs import reading, reproduction
+    from labkit.runs import reading
 
     recorded = reading.find(run, folder)
+    from labkit import training  # only now: it takes seconds
+    from labkit.runs import reproduction
+
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         again = training.rerun_project(recorded).run
         if again.status == "interrupted":
