@@ -45,7 +45,10 @@ in_option = click.option(
 @click.argument("folder", default="runs", metavar="[FOLDER]", type=click.Path(path_type=Path))
 @as_json_option
 def list_runs(folder: Path, as_json: bool) -> None:
-    """List runs: how they ended, how long they took, how good they are; and what is wrong with damaged ones."""
+    """List the runs in FOLDER.
+
+    Each line says how a run ended, how long its epochs took, how good it is, and what is wrong with a damaged one.
+    """
     from labkit.runs import listing
 
     table = listing.listing(folder)
