@@ -193,11 +193,12 @@ show.progress_control()
 # |---|---|
 # | [01 · Tensors](01_tensors.ipynb) | What is in a tensor, and which mistakes does it let through without a word? |
 # | [02 · Autograd](02_autograd.ipynb) | Where does a gradient come from, and where does it get lost? |
+# | [03 · Data](03_data.ipynb) | What reaches the model, and what is the number in my notebook worth? |
 # | [04 · Models](04_models.ipynb) | What does a module know of itself, and which of its layers does nobody train? |
 # | [05 · The training loop](05_training_loop.ipynb) | Why is a real loop longer than eight lines? |
 # | [09 · A whole project](09_cifar10.ipynb) | From a folder of pictures to a tested network, yours included |
 #
-# Planned: 03 data, 06 checkpoints, 07 when it does not learn, 08 speed, 10 scale out.
+# Planned: 06 checkpoints, 07 when it does not learn, 08 speed, 10 scale out.
 #
 # ## Take away
 #
