@@ -8,6 +8,7 @@ from labkit.show.figures import comparison, confusion, curves, gradient_norms, r
 from labkit.show.graph import graph, graph_control, graph_steps
 from labkit.show.grids import answer, augmented, mistakes, samples
 from labkit.show.initialisation import initialisation, initialisation_control
+from labkit.show.live import LiveTraining, live_picture, live_training
 from labkit.show.loading import loading_profile
 from labkit.show.loss_surface import loss_surface, loss_surface_picture
 from labkit.show.picture import Picture
@@ -22,6 +23,7 @@ from labkit.show.underflow import underflow, underflow_picture
 
 __all__ = [
     "Control",
+    "LiveTraining",
     "Picture",
     "Quiz",
     "accumulation",
@@ -42,6 +44,8 @@ __all__ = [
     "graph_steps",
     "initialisation",
     "initialisation_control",
+    "live_picture",
+    "live_training",
     "loading_profile",
     "loss_surface",
     "loss_surface_picture",
