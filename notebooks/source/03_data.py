@@ -187,7 +187,7 @@ print(
 
 # %% claims=["C152", "C154", "C156"]
 sizes = [len(batch) for batch in DataLoader(range(103), batch_size=10)]
-lab.last_batch.reveal(guess, f"{len(sizes)}, and the last has {sizes[-1]}")
+lab.last_batch.reveal(guess, f"{len(sizes)}, the last of {sizes[-1]}")
 
 numbers = torch.arange(70)
 pairs = TensorDataset(numbers[:, None].float(), numbers)
@@ -481,11 +481,12 @@ def noise(loader, epochs=2):
     return [[round(number, 2) for inputs, _ in loader for number in inputs.flatten().tolist()] for _ in range(epochs)]
 
 
+different = {}
 print("a generator made in __init__, samples 0 to 7 in batches of 1")
 for workers, persistent in ((0, False), (2, False), (2, True)):
     loader = DataLoader(my_data.OwnGenerator(), 1, num_workers=workers, persistent_workers=persistent)
     epochs = noise(loader)
-    different = different if persistent else len(set(epochs[0]))
+    different[workers] = len(set(epochs[0]))
     for epoch, numbers in enumerate(epochs):
         print(f"  {workers} workers{', kept' if persistent else '':6} epoch {epoch}: {numbers}")
 by_index = {workers: noise(DataLoader(my_data.SeededByIndex(), 2, num_workers=workers)) for workers in (0, 2)}
@@ -498,7 +499,7 @@ print("0, 1 and 2 workers agree:", by_key[0] == by_key[1] == by_key[2])
 print("the second epoch differs:", by_key[0][0] != by_key[0][1], "| no two samples agree:", len(set(by_key[0][0])) == 8)
 halfway = data.loader(my_data.GlobalGenerator(), 2).at(epoch=1, batch=2)
 print("begun in the middle of epoch 1:", noise(halfway, epochs=1)[0] == by_key[0][1][4:])
-lab.same_noise.reveal(guess, str(different))
+lab.same_noise.reveal(guess, str(different[2]))
 
 # %% exercise="draw_for" claims=["C167"]
 

@@ -18,15 +18,15 @@ PREDICTIONS = [
         "last_batch",
         "A `DataLoader` over 103 samples with `batch_size=10`, and all else as it is by default. How many batches "
         "come, and how long is the last?",
-        "11, and the last has 3",
+        "11, the last of 3",
         {
-            "10, and the last has 10": "That is `drop_last=True`: three samples are not used in this epoch. By default "
+            "10, the last of 10": "That is `drop_last=True`: three samples are not used in this epoch. By default "
             "nothing is dropped.",
-            "10, and the last has 13": "No batch is longer than `batch_size`. What is left over becomes a batch of its "
+            "10, the last of 13": "No batch is longer than `batch_size`. What is left over becomes a batch of its "
             "own, a short one.",
-            "11, and the last has 3": "Nothing is lost and nothing is filled up. A mean over the means of the batches "
+            "11, the last of 3": "Nothing is lost and nothing is filled up. A mean over the means of the batches "
             "would now count these three more than three times as much as others.",
-            "11, and the last has 10": "Then seven samples would come twice. That happens where several processes "
+            "11, the last of 10": "Then seven samples would come twice. That happens where several processes "
             "share an epoch and each must have as many; here nothing is filled up.",
         },
     ),

@@ -263,7 +263,7 @@ CHANGES_ITS_INPUT = {"pad_batch": pads_its_samples}
 
 def last_batch():
     sizes = [len(batch) for batch in DataLoader(torch.arange(103), batch_size=10)]
-    return f"{len(sizes)}, and the last has {sizes[-1]}"
+    return f"{len(sizes)}, the last of {sizes[-1]}"
 
 
 class GeneratorInInit(Dataset):
