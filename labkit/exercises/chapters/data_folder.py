@@ -133,6 +133,7 @@ PICTURE_FOLDER = Exercise(
     """folder/class/name.png -> samples (picture: uint8 (3, H, W), label: int), in sorted order."""
 
     def __init__(self, folder):
+        """Find the files, and read none yet."""
         ...  # your turn
 
     def __len__(self):

@@ -156,6 +156,7 @@ SGD = Exercise(
     """Gradient descent with momentum over an iterable of parameters."""
 
     def __init__(self, parameters, lr, momentum=0.0):
+        """Keep what the other methods need."""
         ...  # your turn
 
     def zero_grad(self):
