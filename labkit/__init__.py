@@ -22,6 +22,7 @@ PARTS = (
     "show",
     "tensors",
     "training",
+    "trials",
 )
 
 
