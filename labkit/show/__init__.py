@@ -19,6 +19,7 @@ from labkit.show.schedules import schedule_explorer, schedule_picture
 from labkit.show.storage import storage_strip
 from labkit.show.switches import switches, switches_control
 from labkit.show.tensor_controls import broadcasting_control, storage_control
+from labkit.show.trials import learning_rate_trial, step_profile
 from labkit.show.underflow import underflow, underflow_picture
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "graph_steps",
     "initialisation",
     "initialisation_control",
+    "learning_rate_trial",
     "live_picture",
     "live_training",
     "loading_profile",
@@ -59,6 +61,7 @@ __all__ = [
     "schedule_control",
     "schedule_explorer",
     "schedule_picture",
+    "step_profile",
     "storage_control",
     "storage_strip",
     "switches",

@@ -76,7 +76,7 @@ def optimizer_for(model: nn.Module, optimizer: Optimizer | OptimizerMaker) -> Op
 
     Raises ConfigError for one that moves nothing of this model, and for LBFGS, which calls the model itself.
     """
-    ready = optimizer if isinstance(optimizer, Optimizer) else optimizer(models.trained_parameters(model))
+    ready = optimizer(models.trained_parameters(model)) if callable(optimizer) else optimizer
     if not isinstance(ready, Optimizer):
         raise ConfigError(f"optimizer must be a torch optimizer or its class, got {type(ready).__name__}.")
     own = set(map(id, model.parameters()))
