@@ -252,7 +252,10 @@ def main() -> None:
     if CHILDREN == "forkserver":
         multiprocessing.set_forkserver_preload(LOADED)
     with tempfile.TemporaryDirectory(prefix="labkit-kill-", ignore_cleanup_errors=True) as base:
-        moments, identical, wrong = measure(arguments.times, Path(base))
+        try:
+            moments, identical, wrong = measure(arguments.times, Path(base))
+        except KeyboardInterrupt:
+            raise SystemExit("\nStopped, as asked. The child was killed, and its runs are removed.") from None
     rows = [{"killed": moment, "kills": count} for moment, count in moments.most_common()]
     figures = {"kills": moments.total(), "identical": identical}
     caption = "Killed and resumed: {identical} of {kills} kills in runs that ended bit for bit as the uncut one."

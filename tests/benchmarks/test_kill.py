@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.slow
 def test_runs_killed_20_times_end_as_the_uncut_one():
     command = [sys.executable, "-m", "benchmarks.kill", "--times", "20", "--json"]
-    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", timeout=900)
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", timeout=1800)
     assert finished.returncode == 0, finished.stderr
     assert json.loads(finished.stdout.splitlines()[-1]) == {"kills": 20, "identical": 20}, finished.stdout
 
