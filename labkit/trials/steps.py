@@ -56,19 +56,18 @@ def one_epoch(source: object, device: torch.device) -> Iterator[Batch]:
     A layer may write into its inputs, as nn.ReLU(inplace=True) does, so tensors that belong to somebody are copied.
     """
     makes_new = isinstance(source, Loader) or (isinstance(source, DataLoader) and source.batch_sampler is not None)
+    batch = None
     for batch in [source] if is_batch(source) else source:
         inputs, targets = (part if makes_new else part.clone() for part in checked(batch))
         yield inputs.to(device), targets.to(device)
+    if batch is None:
+        raise DataError("The loader gave no batch, although it has a length.")
 
 
 def endless(source: object, device: torch.device) -> Iterator[Batch]:
     """Give the batches of one epoch after the other, or a plain batch again and again, on the device."""
     while True:
-        batch = None
-        for batch in one_epoch(source, device):
-            yield batch
-        if batch is None:
-            raise DataError("The loader gave no batch, although it has a length.")
+        yield from one_epoch(source, device)
 
 
 def optimizer_for(model: nn.Module, optimizer: Optimizer | OptimizerMaker) -> Optimizer:

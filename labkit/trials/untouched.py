@@ -4,6 +4,7 @@ import copy
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FunctionType
 
 import torch
 import torch.nn as nn
@@ -52,6 +53,7 @@ def _copies(things: tuple) -> tuple:
     """Copy models and optimizers in one go, so that those which belong together still do."""
     originals = [thing for thing in things if isinstance(thing, nn.Module | Optimizer)]
     try:
+        _refuse_tied_forwards(originals)
         copies = dict(zip(map(id, originals), copy.deepcopy(originals), strict=True))
     except Exception as error:  # whatever somebody's attributes raise
         name, reason = type(originals[0]).__name__, str(error).split(". ")[0].splitlines()[0].rstrip(".")
@@ -62,6 +64,13 @@ def _copies(things: tuple) -> tuple:
         )
         copies = {}
     return tuple(copies.get(id(thing), _own_position(thing)) for thing in things)
+
+
+def _refuse_tied_forwards(things: list) -> None:
+    """Raise TypeError for a module whose forward was replaced by a function: its copy would call the original."""
+    modules = [module for thing in things if isinstance(thing, nn.Module) for module in thing.modules()]
+    if any(isinstance(vars(module).get("forward"), FunctionType) for module in modules):
+        raise TypeError("a forward was replaced by a function, which stays tied to the original")
 
 
 def _own_position(thing: object) -> object:

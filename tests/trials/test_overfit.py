@@ -91,6 +91,16 @@ def test_samples_of_different_lengths_are_not_mixed() -> None:
     assert overfit_small_batch(Mean(2, 2), batches, updates=3).samples == 4
 
 
+class Nothing(torch.utils.data.IterableDataset):
+    """Promises four samples and has none."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __iter__(self):
+        return iter(())
+
+
 def test_what_does_not_fit_is_a_sentence(digits) -> None:
     source, model = data.loader(digits, 16), net(nn.Linear(64, 10))
     for wrong, error, words in [
@@ -107,6 +117,7 @@ def test_what_does_not_fit_is_a_sentence(digits) -> None:
         (("cnn", source), ConfigError, "must be a torch.nn.Module, got str"),
         ((model, 5), DataError, "int cannot be trained on"),
         ((model, []), DataError, "no batch"),
+        ((model, torch.utils.data.DataLoader(Nothing(), 2)), DataError, "no batch, although it has a length"),
         ((model, [1, 2]), DataError, "must be a pair"),
         ((model, (torch.ones(3, 64), torch.arange(2))), DataError, "one target for each"),
         ((model, source, F.cross_entropy, 0), ConfigError, "samples=0 must be a whole number of at least 1"),

@@ -105,6 +105,14 @@ def test_a_model_that_cannot_be_copied_is_named_with_the_reason() -> None:
             assert twin is not model
 
 
+def test_a_forward_that_was_replaced_moves_the_model_that_it_belongs_to() -> None:
+    model, _, _ = used("mlp")
+    plain = model.forward
+    model.forward = lambda inputs: plain(inputs) * 2
+    with pytest.warns(TrialWarning, match="a forward was replaced by a function"), untouched(model) as (same,):
+        assert same is model
+
+
 def test_a_trial_computes_gradients_whatever_is_switched_off_outside() -> None:
     model, _, _ = used("mlp")
     for off in (torch.no_grad, torch.inference_mode):
