@@ -110,7 +110,8 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Han
     """Serve small data sets in place of the official ones, and give labkit an empty cache."""
     files = cifar_files()
     archive = cifar_archive(files)
-    handler = type("Served", (Handler,), {"files": {"cifar-10-python.tar.gz": archive, **mnist_files()}})
+    mnist = mnist_files()  # once: a compressed file tells the second in which it was made
+    handler = type("Served", (Handler,), {"files": {"cifar-10-python.tar.gz": archive, **mnist}})
     running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True).start()
     address = f"http://127.0.0.1:{running.server_port}/"
@@ -123,7 +124,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Han
     monkeypatch.setattr(cifar, "meta", {**cifar.meta, "md5": md5(files["batches.meta"])})
     for dataset in (torchvision.datasets.MNIST, torchvision.datasets.FashionMNIST):
         monkeypatch.setattr(dataset, "mirrors", [address])
-        monkeypatch.setattr(dataset, "resources", [(name, md5(content)) for name, content in mnist_files().items()])
+        monkeypatch.setattr(dataset, "resources", [(name, md5(content)) for name, content in mnist.items()])
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setenv("LABKIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("LABKIT_DATA", raising=False)
