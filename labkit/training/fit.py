@@ -52,10 +52,11 @@ def fit(
 
     train_loader, val_loader: labkit Loaders or torch DataLoaders; val_loader may be None. loss_fn(outputs, targets):
     the mean loss of a batch; cross-entropy when left out. The first Ctrl-C, kernel interrupt or SIGTERM ends the step
-    in hand, saves and returns; a second one interrupts as usual. With `patience`, the best weights are put back at
-    the end. watch(training, outcome, stop) is called after every update: it may look, wait, or set `stop.requested`.
-    Raises ConfigError, DataError or DeviceError before anything runs; NonFiniteError when a loss or gradient is not
-    finite; CheckpointError when the run's folder cannot be written.
+    in hand, saves and returns; a second one interrupts as usual. With `average`, it is the averaged weights that are
+    validated and that the model has in the end; with `patience`, the best ones. watch(training, outcome, stop) is
+    called after every update: it may look, wait, or set `stop.requested`. Raises ConfigError, DataError or DeviceError
+    before anything runs; NonFiniteError when a loss, a gradient or a weight is not finite; CheckpointError when the
+    run's folder cannot be written.
     """
     training = Training(model, _train_loader(model, train_loader, val_loader, config, loss_fn), config, loss_fn)
     randomness.seed_everything(config.seed)

@@ -45,7 +45,8 @@ def explained(model: nn.Module, batches: list[Batch], loss_fn: LossFunction | No
         if is_out_of_memory(error):
             # The frames that the error came through hold every tensor of the step, and the error holds the frames.
             traceback.clear_frames(error.__traceback__)
-            model.zero_grad()
+            if torch.is_grad_enabled():  # an evaluation has made no gradients, and those that are there are not its own
+                model.zero_grad()
             raise DeviceError(_too_much(model, batches)) from error.with_traceback(None)
         reason = _reason_of(error, batches) or next(filter(None, (_reason(model, *b, loss_fn) for b in batches)), None)
         if reason is None:
@@ -81,11 +82,12 @@ def _too_much(model: nn.Module, batches: list[Batch]) -> str:
     if inputs.device.type == "cuda":
         free, total = torch.cuda.mem_get_info(inputs.device)
         memory = f" ({free / 2**30:.1f} of {total / 2**30:.1f} GiB are free again)"
-    advice = (
-        f"batch_size={size // 2} with accumulate={2 * len(batches)} makes the same update from half of it"
-        if size > 1
-        else "Even one sample is too much: make the model or the pictures smaller"
-    )
+    if size == 1:
+        advice = "Even one sample is too much: make the model or the pictures smaller"
+    elif torch.is_grad_enabled():
+        advice = f"batch_size={size // 2} with accumulate={2 * len(batches)} makes the same update from half of it"
+    else:
+        advice = f"Use a smaller batch_size, such as {size // 2}"
     return (
         f"The memory of {inputs.device} is too small{memory}: tried a batch of {size} with inputs of "
         f"{tuple(inputs.shape[1:])} through {type(model).__name__}. {advice}."

@@ -6,25 +6,22 @@ from labkit.data.loading import Loader
 from labkit.errors import NonFiniteError
 from labkit.runs import checkpoint
 from labkit.training.state import Training
-from labkit.training.weights import load_weights, unwrapped
+from labkit.training.weights import infinite_entries, load_weights
 
 
 def save_if_finite(training: Training) -> None:
     """Write a checkpoint, unless something in it is not finite: a good one is never replaced by a spoilt one.
 
     An update can spoil the weights although its loss and its gradient were finite, for one by a rate that is far too
-    high; the next loss would show it, too late.
+    high; the next loss would show it, too late. What was infinite before the first update, such as the buffer of an
+    attention mask, is so on purpose.
     """
     stop_if_not_finite(training)
-    spoilt = [
-        name
-        for name, value in unwrapped(training.model).state_dict().items()
-        if isinstance(value, torch.Tensor) and not torch.isfinite(value).all()
-    ]
+    spoilt = infinite_entries(training.model) - training.infinite_on_purpose
     if spoilt:
         kept = _back_to_last_checkpoint(training)
         raise NonFiniteError(
-            f"After update {training.updates} the model has values in {spoilt[0]!r} that are NaN or infinite, and "
+            f"After update {training.updates} the model has values in {min(spoilt)!r} that are NaN or infinite, and "
             f"training stopped. {kept} Try a lower learning_rate or clip_norm=1.0."
         )
     training.save()

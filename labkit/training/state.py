@@ -20,7 +20,7 @@ from labkit.training.optimizers import make_optimizer
 from labkit.training.schedule import Schedule
 from labkit.training.step import LossFunction
 from labkit.training.totals import Totals
-from labkit.training.weights import Average, load_weights, unwrapped
+from labkit.training.weights import Average, infinite_entries, load_weights, unwrapped
 
 
 class Training:
@@ -40,6 +40,7 @@ class Training:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.precision is torch.float16)
         self.updates_per_epoch = math.ceil(len(train_loader) / config.accumulate)
         self.schedule = Schedule(config, config.epochs * self.updates_per_epoch, self.device)
+        self.infinite_on_purpose = infinite_entries(model)
         self.average = Average(model, config.average) if config.average else None
         self.totals = Totals(self.device)
         self.epoch, self.batch, self.updates = 0, 0, 0  # finished epochs; batches used of the next one; updates tried

@@ -43,6 +43,12 @@ def load_weights(model: nn.Module, weights: dict, origin: Path) -> None:
     target.load_state_dict(weights)
 
 
+def infinite_entries(model: nn.Module) -> set[str]:
+    """Return the names of what holds a NaN or an infinity in a model's state. Waits for the device."""
+    state = unwrapped(model).state_dict()
+    return {name for name, value in state.items() if isinstance(value, Tensor) and not torch.isfinite(value).all()}
+
+
 class Average:
     """A running average of everything in a model's state, which is often better than the last state.
 
@@ -64,7 +70,8 @@ class Average:
         for name, value in self._state().items():
             own = self.values[name]
             moved = own.lerp(value, (1 - keep).to(own.dtype)) if own.is_floating_point() else value
-            torch.where(stepped, moved, own, out=own)
+            moves = stepped & (value != own)  # an infinity that stays, as in an attention mask, would become NaN
+            torch.where(moves, moved, own, out=own)
 
     @contextmanager
     def in_model(self) -> Iterator[None]:

@@ -1,4 +1,5 @@
 import json
+import math
 import shutil
 import signal
 import weakref
@@ -276,6 +277,38 @@ def test_weights_that_one_update_spoilt_are_never_saved(tmp_path):
             saved = torch.load(tmp_path / "spoilt" / name, weights_only=True)["model"]
             assert all(torch.isfinite(value).all() for value in saved.values())
     assert all(torch.isfinite(value).all() for value in model.state_dict().values())
+
+
+@pytest.mark.parametrize("average", [0.0, 0.9])
+def test_a_buffer_that_is_infinite_on_purpose_is_healthy(average, tmp_path):
+    """As the mask of an attention: minus infinity above the diagonal, 0 elsewhere."""
+
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mask", torch.full((3, 3), float("-inf")).triu(1))
+            self.scores = nn.Linear(64, 9)
+
+        def forward(self, inputs):
+            return (self.scores(inputs.flatten(1)).view(-1, 3, 3) + self.mask).softmax(2).mean(1)
+
+    model, mask = Masked(), Masked().mask
+    run = fit(model, *small_loaders(), CONFIG.replace(average=average, run_dir=str(tmp_path), name="masked"))
+    assert run.status == "finished" and torch.equal(model.mask, mask)
+    assert all(math.isfinite(row["val_loss"]) for row in run.history)
+
+
+def test_an_evaluation_that_runs_out_of_memory_leaves_gradients_alone():
+    class Greedy(nn.Module):
+        def forward(self, inputs):
+            return inputs.new_empty(2**50)
+
+    model = nn.Sequential(small_model(), Greedy())
+    model[0](torch.randn(2, 1, 8, 8)).sum().backward()
+    before = [parameter.grad.clone() for parameter in model.parameters()]
+    with pytest.raises(DeviceError, match="Use a smaller batch_size, such as 8"):
+        evaluate(model, small_loaders()[1])
+    assert all(torch.equal(parameter.grad, old) for parameter, old in zip(model.parameters(), before, strict=True))
 
 
 def test_memory_that_did_not_suffice_is_free_again():

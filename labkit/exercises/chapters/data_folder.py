@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -31,12 +31,20 @@ def run_picture_folder(answer: Any, files: dict[str, str]) -> Any:
         dataset = answer(folder)
         if (length := dataset.__len__()) is ...:
             return ...
-        observed = {"len": length, "samples": [dataset[index] for index in range(min(length, len(files)))]}
+        observed = {"len": length, "samples": [_sample(dataset, index) for index in range(min(length, len(files)))]}
         _refuse_another_order(observed["samples"], sums)
         first = min(name for name, mode in files.items() if mode != "text")
         _write(folder / first, "RGB", len(files))
-        observed["sample 0, after its file was replaced"] = dataset[0]
+        observed["sample 0, after its file was replaced"] = _sample(dataset, 0)
     return observed
+
+
+def _sample(dataset: Dataset, index: int) -> Any:
+    """Return a sample; where its file is no picture, that in words, since the error names a folder that is gone."""
+    try:
+        return dataset[index]
+    except UnidentifiedImageError as error:
+        return f"a file that is no picture: {Path(str(error).rstrip(chr(39)).rpartition(chr(39))[2]).name}"
 
 
 def _write(path: Path, mode: str, number: int) -> int | None:
@@ -122,6 +130,12 @@ class _AllInMemory(_Folder):
         return self.samples[index]
 
 
+class _EveryFile(_Folder):
+    def __init__(self, folder: Path):
+        self.paths = sorted(folder.glob("*/*"))
+        self.classes = sorted({path.parent.name for path in self.paths})
+
+
 PICTURE_FOLDER = Exercise(
     name="PictureFolder",
     prompt="A folder holds one folder for each class, and these hold pictures: `cats/1.png`, `cats/2.png`, "
@@ -168,7 +182,16 @@ class PictureFolder(torch.utils.data.Dataset):
     ),
     cases=lambda generator: [
         ({"dogs/1.png": "RGB", "cats/2.png": "RGB", "cats/10.png": "RGB", "birds/1.png": "L"},),
-        ({"b/x.png": "RGBA", "a/y.png": "RGB", "b/w.png": "RGB", "READ ME": "text", "a/x.png": "L"},),
+        (
+            {
+                "b/x.png": "RGBA",
+                "a/y.png": "RGB",
+                "b/w.png": "RGB",
+                "READ ME": "text",
+                "a/notes.txt": "text",
+                "a/x.png": "L",
+            },
+        ),
     ],
     run=run_picture_folder,
     praise="The list is sorted, so sample 17 is the same picture on every machine; the disk alone promises no order.",
@@ -202,6 +225,12 @@ class PictureFolder(torch.utils.data.Dataset):
             _FilesAsClasses,
             "Beside the class folders lies a file, as it does in many a download, and you counted it as a class. All "
             "labels after it are one too high, with no error, until the last layer has too few outputs.",
+        ),
+        Misconception(
+            "every file is a picture",
+            _EveryFile,
+            "Among the pictures lies a file of notes, and you opened it as one. Downloads are full of such files: take "
+            'only those whose names fit, here `folder.glob("*/*.png")`.',
         ),
         Misconception(
             "all pictures in memory",

@@ -11,20 +11,26 @@ from labkit.exercises.declaration import Misconception
 from labkit.exercises.exercise import Exercise
 
 
-def run_start_weights(answer: Any, convolution: nn.Module, norm: nn.Module, linear: nn.Module) -> Any:
-    """Send three layers through the answer, one after the other, and measure what it made of their values.
+def run_start_weights(answer: Any, *given: nn.Module) -> Any:
+    """Send four layers through the answer, one after the other, and measure what it made of their values.
 
     Random numbers may come from anywhere, so a weight is judged by its deviation times the square root of its fan-in.
     """
-    layers = {"the convolution": convolution, "the normalisation": norm, "the linear layer": linear}
+    layers = dict(
+        zip(("the convolution", "the normalisation", "the linear layer", "the embedding"), given, strict=True)
+    )
     observed: dict[str, Any] = {}
     for name, layer in layers.items():
-        bias = None if layer.bias is None else layer.bias.detach().clone()
+        bias = layer.bias.detach().clone() if getattr(layer, "bias", None) is not None else None
+        before = dict(layer.named_parameters())
         if families.call(answer, layer) is ...:
             return ...
         weight = layer.weight.detach()
         fan_in = weight[0].numel() if weight.ndim > 1 else 1
         observed[f"deviation of {name}, times the root of its fan-in"] = round(weight.std().item() * fan_in**0.5, 1)
+        observed[f"{name} has new parameters"] = any(
+            value is not before[key] for key, value in layer.named_parameters()
+        )
         if bias is not None:
             kept = torch.equal(bias, layer.bias)
             observed[f"bias of {name}"] = "kept" if kept else "zero" if not layer.bias.any() else "something else"
@@ -35,7 +41,9 @@ def _cases(generator: torch.Generator) -> list[tuple]:
     norm = nn.BatchNorm2d(32)
     nn.init.normal_(norm.weight, mean=1.0, std=0.2, generator=generator)
     nn.init.constant_(norm.bias, 0.5)
-    return [(nn.Conv2d(16, 32, 3, bias=False), norm, nn.Linear(400, 100))]
+    embedding = nn.Embedding(400, 100)
+    nn.init.normal_(embedding.weight, generator=generator)
+    return [(nn.Conv2d(16, 32, 3, bias=False), norm, nn.Linear(400, 100), embedding)]
 
 
 def _starts(fill: Callable[[Tensor], object]) -> Callable[[nn.Module], None]:
@@ -61,6 +69,20 @@ def _whatever_has_a_weight(layer: nn.Module) -> None:
         nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
         if layer.bias is not None:
             nn.init.zeros_(layer.bias)
+
+
+def _whatever_is_a_matrix(layer: nn.Module) -> None:
+    if hasattr(layer, "weight") and layer.weight.dim() > 1:
+        nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+        if getattr(layer, "bias", None) is not None:
+            nn.init.zeros_(layer.bias)
+
+
+def _new_parameters(layer: nn.Module) -> None:
+    if isinstance(layer, nn.Linear | nn.Conv2d):
+        layer.weight = nn.Parameter(nn.init.kaiming_normal_(torch.empty_like(layer.weight), nonlinearity="relu"))
+        if layer.bias is not None:
+            layer.bias = nn.Parameter(torch.zeros_like(layer.bias))
 
 
 def _leaves_the_bias(layer: nn.Module) -> None:
@@ -101,6 +123,18 @@ START_WEIGHTS = Exercise(
             _whatever_has_a_weight,
             "Whatever has a `weight`? That of a batch normalisation is one scale a channel: it has no fan-in, so "
             "Kaiming's rule raises an error, and it should keep what it has.",
+        ),
+        Misconception(
+            "whatever is a matrix",
+            _whatever_is_a_matrix,
+            "An embedding has a matrix as well, but looks a row up instead of summing over inputs: it has no fan-in, "
+            "and keeps what it has. Ask for the type, not for the shape.",
+        ),
+        Misconception(
+            "new parameters",
+            _new_parameters,
+            "The values are right, in new tensors. An optimizer that was made before holds the old ones, and trains "
+            "what nobody uses any more. Functions of `nn.init` fill the tensor that is there.",
         ),
         Misconception(
             "Xavier",

@@ -71,8 +71,8 @@ def run_in_both_modes(answer: Any, values: dict[str, Tensor], batches: list[Tens
     """Build a normalisation, give its parameters these values, and use it in training, then in evaluation.
 
     values: weight and bias (features,). batches: float (B, features, H, W). Returns the outputs in both modes, the
-    gradient of the first batch, and how many running statistics are buffers. The second evaluation, after another
-    batch, shows whether that one left anything behind.
+    gradient of the first batch, whether a running value has a graph, and how many of them are buffers. The second
+    evaluation, after another batch, shows whether that one left anything behind.
     """
     need_module(answer)
     features = len(values["weight"])
@@ -89,6 +89,7 @@ def run_in_both_modes(answer: Any, values: dict[str, Tensor], batches: list[Tens
         mine[name].copy_(value)
     first = batches[0].clone().requires_grad_()
     outputs = [layer(batch) for batch in (first, *batches[1:])]
+    observed["running values drag a graph along"] = any(buffer.requires_grad for buffer in layer.buffers())
     (outputs[0] ** 3).mean().backward()
     observed["outputs in training"] = [output.detach().clone() for output in outputs]
     observed["gradient of the input"] = first.grad

@@ -86,6 +86,16 @@ class _PlainStatistics(_BatchNorm2d):
         setattr(self, name, value)
 
 
+class _GraphInTheBuffers(_BatchNorm2d):
+    def forward(self, x: Tensor) -> Tensor:
+        mean, var = self.running_mean, self.running_var
+        if self.training:
+            mean, var = self.statistics(x)
+            self.running_mean = self.running_mean + self.momentum * (mean - self.running_mean)
+            self.running_var = self.running_var + self.momentum * (x.var((0, 2, 3)) - self.running_var)
+        return self.normalise(x, mean, var)
+
+
 class _PerPicture(_BatchNorm2d):
     def normalise(self, x: Tensor, mean: Tensor, var: Tensor) -> Tensor:
         if not self.training:
@@ -200,6 +210,12 @@ BATCH_NORM = Exercise(
             _PlainStatistics,
             "A plain tensor is missing from `state_dict()` and stays behind in `to(device)`: the saved model forgets "
             "its statistics. Use `register_buffer`.",
+        ),
+        Misconception(
+            "the running values keep their graph",
+            _GraphInTheBuffers,
+            "The numbers are right. But each running value remembers how it was computed from all batches so far: the "
+            "graph grows with every batch, and the model cannot be copied. Update them under `torch.no_grad()`.",
         ),
         Misconception(
             "every picture is normalised by itself",

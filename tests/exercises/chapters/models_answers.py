@@ -1,5 +1,6 @@
 """Chapter 04: other ways to the right result, a function that changes its input, and what predictions ask."""
 
+import copy
 import math
 
 import torch
@@ -76,11 +77,12 @@ class StandardiseByFrozenParameters(nn.Module):
 
 @torch.no_grad()
 def scores_by_decorator(model, inputs):
-    before = model.training
+    trained = [module for module in model.modules() if module.training]
     try:
         return model.eval()(inputs)
     finally:
-        model.train(before)
+        for module in trained:
+            module.training = True
 
 
 def scores_in_inference_mode(model, inputs):
@@ -92,13 +94,9 @@ def scores_in_inference_mode(model, inputs):
     return result
 
 
-def scores_if_training(model, inputs):
-    if not model.training:
-        with torch.no_grad():
-            return model(inputs)
-    result = scores_by_decorator(model, inputs)
-    model.train()
-    return result
+def scores_of_a_copy(model, inputs):
+    with torch.no_grad():
+        return copy.deepcopy(model).eval()(inputs)
 
 
 def head_by_names(model, classes):
@@ -146,7 +144,7 @@ OTHER_WAYS = {
     "Stack": [StackOfSequential, StackByNames, StackOfParameters],
     "Standardise": [StandardiseInShape, StandardiseByBuffer, StandardiseByFrozenParameters],
     "start_weights": [starts_by_hand, starts_uniform, starts_by_labkit],
-    "evaluation_scores": [scores_by_decorator, scores_in_inference_mode, scores_if_training],
+    "evaluation_scores": [scores_by_decorator, scores_in_inference_mode, scores_of_a_copy],
     "new_head": [head_by_names, head_by_labkit, head_as_attribute],
 }
 
