@@ -98,6 +98,9 @@ def class_balance(**parts: Labelled) -> Table:
         for row, count in zip(rows, counts, strict=True):
             row.update({part: count, f"share of {part}": count / max(1, sum(counts))})
         most, fewest = max(counts), min(counts)
+        if most == fewest:
+            sentences.append(f"{part}: {most:,} in each class")
+            continue
         ratio = f"{most / fewest:.1f} times as many as" if fewest else "while nothing is in"
         sentences.append(f"{part}: {most:,} in {names[counts.index(most)]}, {ratio} {names[counts.index(fewest)]}")
     return Table(rows, "; ".join(sentences) + ".")

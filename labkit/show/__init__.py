@@ -2,7 +2,7 @@
 
 from labkit.show.accumulation import accumulation, accumulation_picture
 from labkit.show.broadcasting import broadcasting
-from labkit.show.controls import Control, answers_control, schedule_control
+from labkit.show.controls import Control, answers_control
 from labkit.show.convolution import convolution, convolution_control
 from labkit.show.figures import comparison, confusion, curves, gradient_norms, rates
 from labkit.show.graph import graph, graph_control, graph_steps
@@ -58,7 +58,6 @@ __all__ = [
     "rates",
     "runs_curves",
     "samples",
-    "schedule_control",
     "schedule_explorer",
     "schedule_picture",
     "step_profile",

@@ -4,7 +4,6 @@ Under every control is a pure function `state -> Picture`. The sliders only choo
 test, a headless run or a printed page gets the same picture without them.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,11 +12,9 @@ from IPython.display import DisplayHandle, display
 
 from labkit.data.images import ImageSet
 from labkit.errors import ConfigError
-from labkit.show.figures import rates
 from labkit.show.grids import answer
 from labkit.show.picture import Picture
 from labkit.training import Predictions
-from labkit.training.schedule import rate_at
 
 
 class Control:
@@ -99,21 +96,3 @@ def answers_control(image_set: ImageSet, predictions: Predictions, count: int = 
         return answer(image_set, predictions, hardest[place - 1])
 
     return Control(draw, place=range(1, len(hardest) + 1))
-
-
-def schedule_control(pictures: int, learning_rate: float) -> Control:
-    """Return a control over the rate of every update: which schedule, how many epochs, which batch size.
-
-    pictures: how many there are to train on; with epochs and batch size they decide the number of updates.
-    """
-
-    def draw(schedule: str, epochs: int, batch_size: int) -> Picture:
-        total = epochs * math.ceil(pictures / batch_size)
-        return rates({schedule: [rate_at(schedule, update, total, learning_rate) for update in range(total)]})
-
-    return Control(
-        draw,
-        schedule=["one_cycle", "cosine", "step", "constant"],
-        epochs=[3, 6, 12, 24],
-        batch_size=[64, 128, 256],
-    )

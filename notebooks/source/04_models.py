@@ -230,8 +230,8 @@ Table(
 # ordinary Python: `if`, `for`, a layer used twice, two results. A layer made in `forward` is new in each call. And
 # `super().__init__()` comes first, for it makes the drawers into which all else is put.
 #
-# Six faults that people make, and what each of them is told. **Predict** which of the networks would train without an
-# error.
+# Faults that people make, and what each of them is told. **Predict** which of the first five networks get an optimizer
+# without an error: those are the ones that train, and nobody notices.
 
 
 # %% claims=["C118", "C119", "C121", "C122", "C123", "C124", "C128", "C133"]
@@ -278,7 +278,7 @@ class MadeInForward(nn.Module):
 
 example = torch.ones(2, 8)
 for kind in (InAList, InADict, NestedLists, PlainScale, MadeInForward):
-    print(kind.__name__)
+    print(kind.__name__, "| its optimizer:", error_of(lambda kind=kind: torch.optim.SGD(kind().parameters(), lr=0.1)))
     for sentence in models.registration(kind(), None if kind is InAList else example).advice:
         print("   ", sentence)
 
@@ -342,7 +342,7 @@ print("one layer, three times:", tuple(values.shape), tuple(norms.shape))
 #   *before* you count parameters, make the optimizer, or load a file.
 
 # %% claims=["C120", "C126"]
-lenet = nn.Sequential(
+two_convolutions = nn.Sequential(
     nn.Conv2d(1, 32, 3, padding=1),
     nn.ReLU(),
     nn.MaxPool2d(2),
@@ -354,19 +354,19 @@ lenet = nn.Sequential(
     nn.ReLU(),
     nn.Linear(128, 10),
 )
-display(models.shape_trace(lenet, (1, 28, 28)))
+display(models.shape_trace(two_convolutions, (1, 28, 28)))
 plain = nn.Sequential(nn.Flatten(), nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
 print(f"without convolutions: {models.parameter_count(plain):,} parameters")
 try:
-    models.shape_trace(lenet, (1, 32, 32))
+    models.shape_trace(two_convolutions, (1, 32, 32))
 except models.ShapeError as error:
     print(error, "\n")
 
-adaptive = nn.Sequential(*lenet[:6], nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+adaptive = nn.Sequential(*two_convolutions[:6], nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
 print("adaptive:", [tuple(adaptive(torch.zeros(1, 1, side, side)).shape) for side in (28, 32, 57)])
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torch calls lazy layers new
-    lazy = nn.Sequential(*lenet[:7], nn.LazyLinear(10))
+    lazy = nn.Sequential(*two_convolutions[:7], nn.LazyLinear(10))
 print("lazy, before:", error_of(lambda: models.parameter_count(lazy)))
 lazy(torch.zeros(1, 1, 32, 32))
 print("lazy, after the first batch:", lazy[7], "\n")
@@ -379,21 +379,27 @@ print("flatten, channels last:", tuple(last.flatten(1).shape))
 
 # %% [markdown]
 # Where does the 7 · 7 in `nn.Linear(64 * 7 * 7, 128)` come from? It is what is left of 28 · 28 after it was halved
-# twice. Count once, by hand: a window slides over a side, and the output has as many cells as the window has places.
-# The first place counts, then the steps of `stride` for which the padded side has room; a step that does not fit is
-# not made. **Predict** for each setting the output size, then look: kernel 3, padding 1; kernel 3, stride 2; kernel 5,
-# padding 1. Which settings leave cells out?
+# twice. Count once, by hand: a window as long as the kernel (`kernel_size`) slides over a side, which `padding` made
+# longer by some zeros at each end, in steps of `stride`. The output has as many cells as the window has places: the
+# first one, and one for each step for which there is room. **Predict** the output size of a side of 28: kernel 3,
+# padding 1; kernel 3, stride 2; kernel 5, padding 1. Which setting never looks at the last cell? (The control draws
+# a fourth one; move it to yours.)
 #
-# How much of the picture does one cell of the *last* layer see? It sees a window of the layer before, and each
-# cell in that window sees one of its own. A pooling doubles the step of all that comes after it, so what is seen grows
-# fastest behind poolings. A network whose receptive field is smaller than the thing to be seen cannot see it.
+# A pooling is such a window, too: of each place it keeps the largest value. And how much of the picture does one cell
+# of the *last* layer see, its *receptive field*? It sees a window of the layer before, and each cell in that window
+# sees one of its own. A pooling doubles the step of all that comes after it, so what is seen grows fastest behind
+# poolings. A network whose receptive field is smaller than the thing to be seen cannot see it.
 #
 # And what does it cost? Two bills. Parameters: paid once, whatever comes in. (With Adam three times more: gradients and
-# two averages.) What is kept for the backward pass: paid for every picture of the batch. **Predict:** which of the two
+# two averages.) What is kept for the backward pass: paid for every picture of the batch; a layer behind which nothing
+# needs its input again keeps nothing of its own. **Predict:** which of the two
 # is larger for a LeNet with 32 pictures, and which *layer* has most of each? Then you know why a smaller batch helps
 # where memory is short, and fewer linear units do not.
 
 # %% claims=["C126", "C127"]
+for window in (models.Window(3, padding=1), models.Window(3, stride=2), models.Window(5, padding=1)):
+    unseen = 28 - 1 - window.touched(window.output_size(28) - 1)[-1]
+    print(window, "| from 28:", window.output_size(28), "| cells at the end that it never sees:", max(0, unseen))
 three = models.receptive_field([models.Window(3)] * 3)
 one = models.receptive_field([models.Window(7)])
 print(f"three windows of 3 see {three.size} cells, one of 7 sees {one.size}; weights a channel: {3 * 3**2} and {7**2}")
@@ -444,9 +450,11 @@ lab.whole_numbers.reveal(guess, measured)
 # ## 3 · First values
 #
 # Weights begin random, so that units differ. But how large? Each layer multiplies the size of the signal by some
-# factor, and twenty layers take it to the power of twenty. Predict for one rule, then compare all of them. The control
-# below the table has histograms, and the gradients on their way back. Look for: Xavier with tanh; "normal 1" with tanh
-# (the values sit at -1 and 1, and what happens to the gradient?); torch's own with ReLU, twenty layers and five; zeros.
+# factor, and twenty layers take it to the power of twenty. *Xavier's* rule draws weights of deviation √(2 / (inputs +
+# outputs)), *Kaiming's* of √(2 / inputs), where *fan-in* is the name for the number of inputs of one unit; *orthogonal*
+# weights turn the signal without stretching it. Predict for one rule, then compare all of them. The control below the
+# table has histograms, and the gradients on their way back. Look for: Xavier with tanh; "normal 1" with tanh (the
+# values sit at -1 and 1, and what happens to the gradient?); torch's own with ReLU, twenty layers and five; zeros.
 
 # %% predict="through_twenty_layers"
 
@@ -743,8 +751,8 @@ swap_in.side_by_side(
 )
 
 # %% [markdown]
-# Equal, and slower: torch's layers are the same arithmetic, with more care for memory. Nothing in them is magic any
-# more.
+# Equal numbers to the last update, with your parts beside torch's in time and in memory, where theirs take more care.
+# The arithmetic is the same, and nothing in them is magic any more.
 #
 # ## 8 · What goes wrong here
 #

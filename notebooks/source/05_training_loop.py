@@ -750,6 +750,9 @@ control
 # Now read [labkit/training/step.py](../labkit/training/step.py), one update, and
 # [labkit/training/fit.py](../labkit/training/fit.py), the loop around it, with this table beside it.
 #
+# The next cell watches it: `show.live_training` is `fit`, to the last bit, with a curve that grows and buttons to
+# pause, go on and stop. It is over in a second or two; give it 400 epochs, and try them.
+#
 # ### Yours in its place
 #
 # A check compares outputs; a training is the harder proof. A small network learns digits, once with torch's parts, then
@@ -768,7 +771,7 @@ config = training.Config(
     run_dir="",
 )
 model = models.build("mlp", digits.train.image_shape, 10, dropout=0.5)
-run = training.fit(model, train_loader, val_loader, config)
+run = await show.live_training(model, train_loader, val_loader, config)
 assert run.best["val_accuracy"] > 0.9
 assert training.evaluate(model, val_loader).loss == run.best["val_loss"]  # the best weights are back in the model
 running = run.history[0]["train_accuracy"]

@@ -91,6 +91,7 @@ def test_class_balance_counts_every_part() -> None:
     assert table.caption == (
         "train: 6 in class 0, 6.0 times as many as class 2; val: 1 in class 0, while nothing is in class 2."
     )
+    assert class_balance(train=numbered([0, 1, 2, 2, 1, 0])).caption == "train: 2 in each class."
     with pytest.raises(DataError, match="The part val has other classes"):
         class_balance(train=numbered([0]), val=numbered([0], 4))
     with pytest.raises(DataError, match="at least one part by name"):

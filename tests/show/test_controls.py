@@ -79,12 +79,3 @@ def test_the_answers_control_has_something_to_show_when_all_is_right(pictures):
     image_set = pictures()
     right = Predictions(torch.nn.functional.one_hot(image_set.labels, 3).float(), image_set.labels, image_set.classes)
     assert len(show.answers_control(image_set, right, count=100)._sliders["place"].options) == 9
-
-
-def test_the_schedule_control_counts_updates_from_pictures_batches_and_epochs():
-    control = show.schedule_control(pictures=1000, learning_rate=0.002)
-    assert len(control.picture.data) == 3 * 16
-    assert max(row["y"] for row in control.picture.data) == pytest.approx(0.002, rel=0.01)
-    assert "one_cycle" in control.picture.summary
-    flat = control.set(schedule="constant", epochs=6, batch_size=128)
-    assert [row["y"] for row in flat.data] == [0.002] * (6 * 8)
