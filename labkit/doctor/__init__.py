@@ -1,0 +1,1 @@
+"""The doctor: why does a model not learn, and what does an error mean?"""
