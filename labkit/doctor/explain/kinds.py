@@ -1,7 +1,7 @@
 """The kinds of error that can be explained: a stable name, what goes wrong in a few words, and its chapter.
 
-The `row` of an `Explanation` is the name of its kind here. The rules that recognise a kind, and say what caused it in a program,
-are in `labkit.doctor.explain.causes`, one module for each family.
+The `row` of an `Explanation` is the name of its kind here. The rules that recognise a kind, and say what caused it in
+a program, are in `labkit.doctor.explain.causes`, one module for each family.
 """
 
 from typing import NamedTuple

@@ -1,0 +1,60 @@
+"""From an exception to its explanation."""
+
+import contextlib
+import warnings
+from pathlib import Path
+
+from labkit.doctor.explain.causes import rules
+from labkit.doctor.explain.explanation import Explanation, Reason
+from labkit.doctor.explain.frames import Place, Raised, raised_by
+from labkit.doctor.explain.operands import value_in_words
+from labkit.doctor.explain.situation import Situation
+from labkit.errors import LabkitError
+
+
+def explain_exception(error: BaseException) -> Explanation | None:
+    """Return what an exception means, and what to do; None if it is not known, or not PyTorch's.
+
+    The exception is left as it is. It never raises: where the explaining itself fails, nothing is said.
+    """
+    if not isinstance(error, Exception) or isinstance(error, LabkitError):
+        return None
+    with contextlib.suppress(Exception), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for raised in raised_by(error):
+            if not raised.is_users_own and (explanation := _explain(raised)):
+                return explanation
+    return None
+
+
+def _explain(raised: Raised) -> Explanation | None:
+    situation = Situation(raised)
+    for rule in rules():
+        with contextlib.suppress(Exception):  # a rule that stumbles over something unusual has found nothing
+            if reason := rule.reason(situation):
+                return explanation_of(rule.row, reason, situation)
+    return None
+
+
+def explanation_of(row: str, reason: Reason, situation: Situation) -> Explanation:
+    """Return a reason together with the line, its values and the layer, as plain data."""
+    layer = ""
+    if situation.layer is not None:
+        layer = value_in_words(situation.layer)
+        layer = f"{situation.layer_name} ({layer})" if situation.layer_name else layer
+    return Explanation(
+        row=row,
+        error=situation.raised.type,
+        where=_where(situation.place, situation.raised.where) if situation.place else situation.raised.where,
+        code=situation.source.text,
+        operands=tuple((operand.name, operand.in_words) for operand in situation.operands),
+        layer=layer,
+        **reason._asdict(),
+    )
+
+
+def _where(place: Place, process: str) -> str:
+    """Return "train.py, line 12, in forward", and in which other process that was."""
+    file = place.file if place.file.startswith("<") else Path(place.file).name
+    function = "" if place.function.startswith("<") else f", in {place.function}"
+    return f"{file}, line {place.line}{function}" + (f", in {process}" if process else "")

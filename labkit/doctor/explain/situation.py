@@ -1,0 +1,108 @@
+"""Everything around one error that a rule may look at: the line, its values, the layer, what the library was given."""
+
+import ast
+import functools
+from dataclasses import dataclass
+
+import torch.nn as nn
+from torch import Tensor
+
+from labkit.doctor.explain import layers
+from labkit.doctor.explain.frames import Place, Raised
+from labkit.doctor.explain.operands import NOTHING, Operand, lookup, operands_of, tensors_of
+from labkit.doctor.explain.source import Source, source_of
+
+
+@dataclass(frozen=True)
+class Situation:
+    """An error with its surroundings. It holds the user's tensors, so it lives no longer than the explaining."""
+
+    raised: Raised
+
+    @functools.cached_property
+    def place(self) -> Place | None:
+        """The last line that is the user's own."""
+        return self.raised.user_place
+
+    @functools.cached_property
+    def source(self) -> Source:
+        """What is written there."""
+        return source_of(self.place) if self.place else Source("", None, ())
+
+    @functools.cached_property
+    def operands(self) -> tuple[Operand, ...]:
+        """The values of the expression that failed, then the others of the line."""
+        if self.place is None:
+            return ()
+        if not self.source.parts:
+            return tensors_of(self.place)
+        first = (self.source.expression,) if self.source.expression is not None else ()
+        return operands_of(self.place, (*first, *self.source.parts))
+
+    @functools.cached_property
+    def focus(self) -> tuple[Operand, ...]:
+        """The values of the expression that failed."""
+        if self.place is None or self.source.expression is None:
+            return self.operands
+        return operands_of(self.place, (self.source.expression,))
+
+    @functools.cached_property
+    def layer(self) -> nn.Module | None:
+        """The module of the library in which the error was raised, or whose line of the user's failed."""
+        return layers.layer_at(self.raised.library_places) or self._called_layer()
+
+    @functools.cached_property
+    def layer_name(self) -> str:
+        """How the user reaches that layer: `model.2`, or what is written on the line, "" if neither is known."""
+        if self.layer is None:
+            return ""
+        written = next((one.name for one in self.operands if one.value is self.layer), "")
+        return layers.name_in_model(self.layer, self.raised.places) or written
+
+    @functools.cached_property
+    def inputs(self) -> tuple[object, ...]:
+        """What the layer was called with."""
+        return layers.inputs_of(self.layer, self.raised.places) if self.layer is not None else ()
+
+    @property
+    def input(self) -> Tensor | None:
+        """The first tensor that the layer was called with."""
+        return layers.first_tensor(self.inputs)
+
+    def library_value(self, *names: str) -> object:
+        """Return what a variable of the library was when it failed, the innermost first; None if there is none."""
+        for place in reversed(self.raised.library_places):
+            variables = place.frame.f_locals if place.frame else {}
+            for name in names:
+                if variables.get(name) is not None:
+                    return variables[name]
+        return None
+
+    def argument(self, number: int, keyword: str = "") -> str:
+        """Return how an argument of the call that failed is written, "" if that is not known."""
+        call = self.source.call
+        if call is None:
+            return ""
+        for one in call.keywords:
+            if keyword and one.arg == keyword:
+                return ast.unparse(one.value)
+        written = call.args[number] if number < len(call.args) else None
+        return ast.unparse(written) if written is not None and not isinstance(written, ast.Starred) else ""
+
+    def value_of(self, node: ast.AST) -> object:
+        """Return the value of a part of the line, None if it would have to be computed."""
+        value = lookup(node, self.place.frame) if self.place and self.place.frame else NOTHING
+        return None if value is NOTHING else value
+
+    def name_of(self, value: object) -> str:
+        """Return the name that the user has for a value: on the line, or else among the variables; "" for none."""
+        for operand in self.operands:
+            if operand.value is value:
+                return operand.name
+        variables = self.place.frame.f_locals if self.place and self.place.frame else {}
+        return next((name for name, other in variables.items() if other is value and not name.startswith("_")), "")
+
+    def _called_layer(self) -> nn.Module | None:
+        call = self.source.call
+        called = self.value_of(call.func) if call is not None else None
+        return called if isinstance(called, nn.Module) else None
