@@ -16,6 +16,7 @@ PARTS = (
     "environment",
     "errors",
     "exercises",
+    "measuring",
     "models",
     "randomness",
     "runs",

@@ -16,11 +16,11 @@ from torch import Tensor
 
 from labkit import data, models
 from labkit.errors import ConfigError
+from labkit.measuring import Batch
 from labkit.show.controls import Control
 from labkit.show.picture import Picture
 from labkit.show.style import INK, QUIET, SERIES, course_style, new_figure
 from labkit.training import update
-from labkit.training.step import Batch
 
 PICTURES = 64  # of the large batch
 ROUNDING = 1e-6  # a relative difference below this is what float32 leaves when numbers are added in another order

@@ -19,12 +19,12 @@ from IPython.display import DisplayHandle, display
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
+from labkit.measuring import LossFunction
 from labkit.show.picture import Picture
 from labkit.show.style import QUIET, course_style, line_style, new_figure
 from labkit.training import Config, Outcome, Run, fit
 from labkit.training.interrupts import StopRequest
 from labkit.training.state import Training
-from labkit.training.step import LossFunction
 
 SECONDS = 1.0  # between two pictures, or four times what drawing one takes: that is time the training does not get
 POINTS = 200  # of the curve, at most: each is the mean over equally many updates

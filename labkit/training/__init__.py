@@ -1,8 +1,8 @@
 """Training: the settings, the update, the loop, the checkpoint, the record. Chapters 05 and 06 read these modules."""
 
+from labkit.measuring import Metrics, Predictions, evaluate, evaluation, predict
 from labkit.training.config import Config
 from labkit.training.fit import Run, fit, resume
-from labkit.training.metrics import Metrics, Predictions, evaluate, evaluation, predict
 from labkit.training.optimizers import make_optimizer
 from labkit.training.projects import Project, loaders, project, rerun_project, resume_project
 from labkit.training.schedule import Schedule, rate_at

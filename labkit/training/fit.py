@@ -11,14 +11,14 @@ import torch.nn as nn
 from labkit import models, randomness
 from labkit.data.borrowed import as_loader
 from labkit.errors import ConfigError
+from labkit.measuring import LossFunction, evaluate
+from labkit.measuring.misfit import checked, explained
 from labkit.training.config import Config
 from labkit.training.interrupts import StopRequest
-from labkit.training.metrics import evaluate
-from labkit.training.misfit import checked, explained
 from labkit.training.nonfinite import save_if_finite, stop_if_not_finite
 from labkit.training.progress import Progress
 from labkit.training.state import Training, best_epochs, saved_run
-from labkit.training.step import LossFunction, Outcome, update, windows
+from labkit.training.step import Outcome, update, windows
 
 Watch = Callable[[Training, Outcome, StopRequest], None]
 

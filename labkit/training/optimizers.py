@@ -1,9 +1,12 @@
-"""Make the optimizer that a Config asks for."""
+"""Make the optimizer and the loss that a Config asks for."""
+
+from functools import partial
 
 import torch
 import torch.nn as nn
 
 from labkit.errors import ConfigError
+from labkit.measuring.losses import LossFunction, balanced_weights, cross_entropy
 from labkit.training.config import Config
 
 
@@ -37,3 +40,9 @@ def make_optimizer(model: nn.Module, config: Config, device: torch.device) -> to
         return optimizer
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]
     return kind(groups, fused=True)
+
+
+def make_loss(config: Config, loader, device: torch.device) -> LossFunction:
+    """Return the cross-entropy that the settings ask for. Raises ConfigError where they need labels nobody knows."""
+    weights = balanced_weights(loader).to(device) if config.class_weights == "balanced" else None
+    return partial(cross_entropy, label_smoothing=config.label_smoothing, class_weights=weights)

@@ -9,12 +9,12 @@ import torch.nn as nn
 
 from labkit import data, devices, models
 from labkit.errors import CheckpointError
+from labkit.measuring import Predictions, predict
 from labkit.runs.reading import read
 from labkit.runs.record import Record
 from labkit.runs.reproduction import settings_for_again
 from labkit.training.config import Config
 from labkit.training.fit import Run, fit, resume
-from labkit.training.metrics import Predictions, predict
 from labkit.training.state import saved_run
 
 

@@ -11,14 +11,12 @@ import torch.nn as nn
 
 from labkit import devices, models, randomness
 from labkit.errors import CheckpointError, LabkitError
+from labkit.measuring import LossFunction, Metrics, cross_entropy
 from labkit.runs import checkpoint
 from labkit.runs.record import Record
 from labkit.training.config import Config
-from labkit.training.losses import cross_entropy, training_loss
-from labkit.training.metrics import Metrics
-from labkit.training.optimizers import make_optimizer
+from labkit.training.optimizers import make_loss, make_optimizer
 from labkit.training.schedule import Schedule
-from labkit.training.step import LossFunction
 from labkit.training.totals import Totals
 from labkit.training.weights import Average, infinite_entries, load_weights, unwrapped
 
@@ -34,7 +32,7 @@ class Training:
         if config.channels_last:
             model.to(memory_format=torch.channels_last)  # convolutions then hand on their results in this order, too
         self.forward = torch.compile(model) if config.compile else model  # what a batch is sent through
-        self.loss_fn = loss_fn or training_loss(config, train_loader, self.device)
+        self.loss_fn = loss_fn or make_loss(config, train_loader, self.device)
         self.evaluation_loss_fn = loss_fn or cross_entropy
         self.optimizer = make_optimizer(model, config, self.device)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.precision is torch.float16)

@@ -1,6 +1,6 @@
 """One update of the weights, exact for any window of batches. Chapter 05 builds this up from eight bare lines."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
@@ -10,8 +10,8 @@ import torch.nn as nn
 from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
-LossFunction = Callable[[Tensor, Tensor], Tensor]  # (outputs, targets) -> mean over the batch, a scalar
-Batch = tuple[Tensor, Tensor]
+from labkit.measuring.losses import Batch, LossFunction
+from labkit.measuring.metrics import count_correct
 
 
 @dataclass
@@ -87,15 +87,3 @@ def step_if_finite(optimizer: torch.optim.Optimizer, sign: Tensor) -> Tensor:
     elif stepped:
         optimizer.step()
     return stepped
-
-
-def count_correct(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Return how many rows of outputs (B, K) are largest at their target (B,); 0 where targets are no class numbers."""
-    if outputs.ndim != 2 or targets.ndim != 1 or targets.is_floating_point():
-        return torch.zeros((), dtype=torch.int64, device=outputs.device)
-    return (outputs.argmax(dim=1) == targets).sum()
-
-
-def exact_dtype(device: torch.device) -> torch.dtype:
-    """Return the dtype for sums: float64, except on Apple GPUs, which have none."""
-    return torch.float32 if device.type == "mps" else torch.float64

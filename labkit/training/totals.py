@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from labkit import devices
-from labkit.training.step import Outcome, exact_dtype
+from labkit.measuring.metrics import exact_dtype
+from labkit.training.step import Outcome
 
 BLOCK = 64  # updates that are added up at once: with single numbers it is the calls that take time, not the sums
 NEVER = 2**62  # stands for the number of an update that was skipped, while none was

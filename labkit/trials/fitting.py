@@ -9,10 +9,9 @@ import torch.nn as nn
 from torch.optim import Optimizer
 
 from labkit.environment.machine import probe_memory
-from labkit.training.losses import cross_entropy
-from labkit.training.metrics import device_of
-from labkit.training.misfit import is_out_of_memory
-from labkit.training.step import LossFunction
+from labkit.measuring import LossFunction, cross_entropy
+from labkit.measuring.metrics import device_of
+from labkit.measuring.misfit import is_out_of_memory
 from labkit.trials.memory import Example, batch_of, check_example, estimate_memory, update_with
 from labkit.trials.steps import OptimizerMaker, optimizer_for, positive_number
 from labkit.trials.untouched import untouched

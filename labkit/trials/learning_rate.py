@@ -9,9 +9,8 @@ import torch.nn as nn
 from torch.optim import Optimizer
 
 from labkit.errors import ConfigError
-from labkit.training.losses import cross_entropy
-from labkit.training.metrics import device_of
-from labkit.training.step import LossFunction
+from labkit.measuring import LossFunction, cross_entropy
+from labkit.measuring.metrics import device_of
 from labkit.trials.steps import (
     OptimizerMaker,
     check,

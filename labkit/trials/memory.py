@@ -9,12 +9,11 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from labkit.errors import ConfigError
+from labkit.measuring import Batch, LossFunction, cross_entropy
+from labkit.measuring.metrics import device_of
 from labkit.models.dry_run import zeros_for
 from labkit.models.memory import kept_for_backward
 from labkit.table import Table
-from labkit.training.losses import cross_entropy
-from labkit.training.metrics import device_of
-from labkit.training.step import Batch, LossFunction
 from labkit.trials.steps import OptimizerMaker, check, is_batch, loss_of, optimizer_for, whole_number
 from labkit.trials.untouched import untouched
 

@@ -8,10 +8,9 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
+from labkit.measuring import Batch, LossFunction, cross_entropy
+from labkit.measuring.metrics import count_correct, device_of, evaluation
 from labkit.models import trained_parameters
-from labkit.training.losses import cross_entropy
-from labkit.training.metrics import device_of, evaluation
-from labkit.training.step import Batch, LossFunction, count_correct
 from labkit.trials.steps import check, endless, one_epoch, one_update, positive_number, whole_number
 from labkit.trials.untouched import untouched
 

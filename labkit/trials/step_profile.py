@@ -11,11 +11,10 @@ import torch.nn as nn
 from torch.optim import Optimizer
 
 from labkit import devices
+from labkit.measuring import Batch, LossFunction, cross_entropy
+from labkit.measuring.metrics import device_of
+from labkit.measuring.misfit import explained
 from labkit.table import Table
-from labkit.training.losses import cross_entropy
-from labkit.training.metrics import device_of
-from labkit.training.misfit import explained
-from labkit.training.step import Batch, LossFunction
 from labkit.trials.steps import OptimizerMaker, check, endless, loss_of, optimizer_for, whole_number
 from labkit.trials.untouched import untouched
 

@@ -13,8 +13,8 @@ from labkit import models
 from labkit.data.borrowed import as_loader
 from labkit.data.loading import Loader
 from labkit.errors import ConfigError, DataError
-from labkit.training.misfit import checked, explained
-from labkit.training.step import Batch, LossFunction
+from labkit.measuring import Batch, LossFunction
+from labkit.measuring.misfit import checked, explained
 
 OptimizerMaker = Callable[[Iterable[Tensor]], Optimizer]  # such as torch.optim.AdamW
 

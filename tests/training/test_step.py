@@ -6,9 +6,9 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from labkit.measuring.losses import cross_entropy
+from labkit.measuring.metrics import count_correct
 from labkit.training import Config, Schedule, make_optimizer, update, windows
-from labkit.training.losses import cross_entropy
-from labkit.training.step import count_correct
 from labkit.training.totals import Totals
 from labkit.training.weights import Average
 

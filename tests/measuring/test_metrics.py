@@ -4,7 +4,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 from labkit.errors import DataError, NonFiniteError
-from labkit.training import Predictions, evaluate, evaluation, predict
+from labkit.measuring import Predictions, evaluate, evaluation, predict
 
 
 def uneven_batches():

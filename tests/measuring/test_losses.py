@@ -4,7 +4,7 @@ import torch.nn.functional as F
 
 from labkit.data.loading import loader
 from labkit.errors import ConfigError
-from labkit.training.losses import balanced_weights, cross_entropy
+from labkit.measuring.losses import balanced_weights, cross_entropy
 from tests.training.helpers import stripes
 
 

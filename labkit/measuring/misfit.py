@@ -9,9 +9,8 @@ import torch.nn as nn
 from torch import Tensor
 
 from labkit.errors import ConfigError, DataError, DeviceError, LabkitError
+from labkit.measuring.losses import Batch, LossFunction, is_cross_entropy
 from labkit.models.inspect import shape_trace
-from labkit.training.losses import is_cross_entropy
-from labkit.training.step import Batch, LossFunction
 
 
 def checked(batch: object) -> Batch:

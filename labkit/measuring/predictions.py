@@ -1,7 +1,6 @@
-"""Measure a model: sums over all samples divided by their count, never means of batch means."""
+"""What a model says about every sample, and what can be read from that: confusions, precision, recall, mistakes."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,20 +9,10 @@ import torch.nn as nn
 from torch import Tensor
 
 from labkit.errors import DataError, NonFiniteError
+from labkit.measuring.losses import Batch
+from labkit.measuring.metrics import device_of, evaluation
+from labkit.measuring.misfit import checked, explained
 from labkit.table import Table
-from labkit.training.losses import cross_entropy
-from labkit.training.misfit import checked, explained
-from labkit.training.step import Batch, LossFunction, count_correct, exact_dtype
-
-
-@dataclass(frozen=True)
-class Metrics:
-    """The mean loss over `count` samples, and how many of them were classified right."""
-
-    loss: float
-    accuracy: float
-    correct: int
-    count: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,32 +92,6 @@ class Predictions:
         return wrong[confidence.argsort(descending=True, stable=True)][:count]
 
 
-def evaluate(model: nn.Module, loader: Iterable[Batch], loss_fn: LossFunction = cross_entropy) -> Metrics:
-    """Return the metrics of a model over everything a loader gives; the model keeps its mode and gets no gradient.
-
-    loss_fn: gives the mean loss of a batch. Raises DataError if the loader gives nothing.
-    """
-    device = device_of(model)
-    totals, count = torch.zeros(2, dtype=exact_dtype(device), device=device), 0
-    with evaluation(model):
-        for batch in loader:
-            inputs, targets = (part.to(device) for part in checked(batch))
-            with explained(model, [(inputs, targets)], loss_fn):
-                outputs = model(inputs)
-                totals += torch.stack([loss_fn(outputs, targets) * len(targets), _count_right(outputs, targets)])
-            count += len(targets)
-    if count == 0:
-        raise DataError("evaluate: the loader gave no batch, so there is nothing to measure.")
-    loss_sum, correct = totals.tolist()  # the only moment at which the device is waited for
-    return Metrics(loss_sum / count, correct / count, int(correct), count)
-
-
-def _count_right(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Count the right answers; a row with a NaN is never right, though its largest output may be at the target."""
-    broken = outputs.isnan().any(dim=-1)
-    return count_correct(outputs, targets.masked_fill(broken, -1) if broken.shape == targets.shape else targets)
-
-
 def predict(model: nn.Module, loader: Iterable[Batch]) -> Predictions:
     """Return the model's logits and the targets for everything a loader gives, on the CPU.
 
@@ -147,21 +110,3 @@ def predict(model: nn.Module, loader: Iterable[Batch]) -> Predictions:
     outputs = torch.cat(logits)
     classes = getattr(loader, "classes", ()) or tuple(str(label) for label in range(outputs.shape[1]))
     return Predictions(outputs, torch.cat(answers), classes)
-
-
-@contextmanager
-def evaluation(model: nn.Module) -> Iterator[None]:
-    """Run a block with every layer in evaluation mode and no graph recorded, then put each layer's mode back."""
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
-
-
-def device_of(model: nn.Module) -> torch.device:
-    """Return the device of the model's first parameter; the CPU for a model without any."""
-    return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))

@@ -4,13 +4,13 @@ import pytest
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from helpers import small_loaders, small_model, stripes
 from torch.utils.data import TensorDataset
 
 from labkit.data.loading import loader
 from labkit.errors import ConfigError, DataError, DeviceError
+from labkit.measuring.misfit import explained
 from labkit.training import Config, evaluate, fit, predict
-from labkit.training.misfit import explained
+from tests.training.helpers import small_loaders, small_model, stripes
 
 CONFIG = Config(run_dir="", epochs=1, batch_size=8, device="cpu")
 

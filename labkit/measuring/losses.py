@@ -1,6 +1,6 @@
 """The loss of a classification: a cross-entropy whose sums over samples are exact, in windows of any sizes."""
 
-from functools import partial
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -8,8 +8,9 @@ from torch import Tensor
 
 from labkit.data.loading import Loader
 from labkit.errors import ConfigError
-from labkit.training.config import Config
-from labkit.training.step import LossFunction
+
+LossFunction = Callable[[Tensor, Tensor], Tensor]  # (outputs, targets) -> mean over the batch, a scalar
+Batch = tuple[Tensor, Tensor]  # inputs, targets
 
 
 def cross_entropy(
@@ -30,12 +31,6 @@ def cross_entropy(
 def is_cross_entropy(loss_fn: LossFunction) -> bool:
     """Say whether a loss is the one above, with or without settings."""
     return getattr(loss_fn, "func", loss_fn) is cross_entropy
-
-
-def training_loss(config: Config, loader: Loader, device: torch.device) -> LossFunction:
-    """Return the cross-entropy that the settings ask for. Raises ConfigError where they need labels nobody knows."""
-    weights = balanced_weights(loader).to(device) if config.class_weights == "balanced" else None
-    return partial(cross_entropy, label_smoothing=config.label_smoothing, class_weights=weights)
 
 
 def balanced_weights(loader: Loader) -> Tensor:
