@@ -1,0 +1,8 @@
+"""What is wrong with the evaluation: rules from the evidence to a finding."""
+
+from collections.abc import Callable
+
+from labkit.doctor.evidence import Evidence
+from labkit.doctor.finding import Finding
+
+RULES: list[Callable[[Evidence], Finding | None]] = []

@@ -1,0 +1,134 @@
+"""A paired micro-trial: the program as it is against the program with a proposed fix, over a few seeds."""
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labkit import randomness
+from labkit.doctor.program import Program
+from labkit.doctor.recording import mapped
+
+SEEDS = 3
+SECONDS = 2.0  # for all trainings of one trial together
+FEWEST, MOST = 12, 80  # updates of one training
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was reached, seed by seed, without and with the fix; larger is better. updates: of each training."""
+
+    before: list[float]
+    after: list[float]
+    updates: int
+    measured: str
+
+    @property
+    def helps(self) -> bool:
+        """Whether the fix wins by more than the seeds differ among themselves."""
+        spread = max(max(self.before) - min(self.before), max(self.after) - min(self.after))
+        return fmean(self.after) - fmean(self.before) > max(spread, 1e-3) and min(self.after) > max(self.before)
+
+    def __str__(self) -> str:
+        return f"{self.measured} {fmean(self.before):.3g} -> {fmean(self.after):.3g} after {self.updates} updates"
+
+
+def compare(
+    program: Program,
+    mend: Callable[[Program], None],
+    judge: Callable[[Program], float] | None = None,
+    updates: int | None = None,
+    seeds: int = SEEDS,
+) -> Comparison:
+    """Train copies of a program with and without a fix, from the same weights on the same batches; return both results.
+
+    judge: program -> number, larger is better; default `training_loss`. It is asked after the last update. The number
+    of updates is chosen so that all trainings take about SECONDS. A training that raises counts as minus infinity.
+    """
+    judge = judge or training_loss
+    updates = updates or _affordable(program, 2 * seeds)
+    results: dict[bool, list[float]] = {False: [], True: []}
+    for seed in range(seeds):
+        for with_fix in (False, True):
+            results[with_fix].append(_trained(program, mend if with_fix else None, judge, updates, seed))
+    return Comparison(results[False], results[True], updates, judge.__doc__.split(".")[0].split(":")[0].lower())
+
+
+def _trained(program: Program, mend: Callable | None, judge: Callable, updates: int, seed: int) -> float:
+    with randomness.frozen_randomness(seed), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trial = program.copy()
+        try:
+            if mend is not None:
+                mend(trial)
+            train(trial, updates)
+            result = float(judge(trial))
+        except Exception:  # whatever the user's pieces raise: such a training reached nothing
+            return -float("inf")
+    return result if result == result else -float("inf")
+
+
+def train(program: Program, updates: int) -> None:
+    """Make updates, over as many epochs as they take; the schedule moves as the program's own loop would move it."""
+    done = 0
+    while done < updates:
+        program.model.train()
+        before = done
+        for batch in program.train_loader:
+            if done == updates:
+                return
+            program.step(batch)
+            done += 1
+        if done == before:
+            return  # the loader is empty
+        if program.scheduler is not None and not hasattr(program.scheduler, "is_better"):
+            program.scheduler.step()
+
+
+def training_loss(program: Program) -> float:
+    """Minus the loss on the first training batches, in evaluation mode and without gradients."""
+    program.model.eval()
+    losses = []
+    with torch.no_grad():
+        for inputs, targets in _first(program.train_loader, 4):
+            losses.append(float(program.loss_fn(program.model(inputs), targets)))
+    return -fmean(losses)
+
+
+def validation_score(program: Program) -> float:
+    """The program's own score, on the validation data if there are any."""
+    return float(program.score(program.val_loader if program.val_loader is not None else program.train_loader))
+
+
+def _first(loader: Any, count: int) -> Iterator[Any]:
+    for number, batch in enumerate(loader):
+        if number == count:
+            return
+        yield batch
+
+
+def _affordable(program: Program, trainings: int) -> int:
+    trial = program.copy()
+    with randomness.frozen_randomness(0), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        begin = time.perf_counter()
+        try:
+            train(trial, 3)
+        except Exception:  # it will raise in the trial again
+            return FEWEST
+        one = (time.perf_counter() - begin) / 3
+    return int(min(MOST, max(FEWEST, SECONDS / (trainings * one))))
+
+
+def on(thing: Any, device: torch.device | str) -> Any:
+    """Return a batch with its tensors on a device."""
+
+    def move(tensor: Tensor) -> Tensor:
+        return tensor.to(device)
+
+    return mapped(thing, move)
