@@ -6,6 +6,7 @@ so a program may spoil its copy. The samples come in random order unless it says
 
 import math
 from collections.abc import Iterable
+from functools import cache
 
 import torch
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
@@ -69,12 +70,16 @@ def diabetes() -> tuple[Tensor, Tensor]:
     return x / x.std(0), y.float()
 
 
-def shapes(count: int = 400, classes: int = 4) -> tuple[Tensor, Tensor]:
+def shapes(count: int = 320, classes: int = 4) -> tuple[Tensor, Tensor]:
     """Drawn shapes in colour: uint8 (count, 3, 16, 16), int64 (count,)."""
-    found = draw_shapes(10 * count // classes, seed=7)
-    kept = found.labels < classes
-    x = torch.nn.functional.avg_pool2d(found.images[kept].float(), 2)
-    return x.round().to(torch.uint8), found.labels[kept]
+    x, y = _drawn()
+    return x[y < classes][:count].clone(), y[y < classes][:count].clone()
+
+
+@cache
+def _drawn() -> tuple[Tensor, Tensor]:
+    found = draw_shapes(800, seed=7)
+    return torch.nn.functional.avg_pool2d(found.images.float(), 2).round().to(torch.uint8), found.labels
 
 
 def arrows(count: int = 900, side: int = 12) -> tuple[Tensor, Tensor]:
