@@ -27,6 +27,11 @@ class Alone:
         except (OSError, NotImplementedError):  # a disk that knows no locks, or nothing can be written: let it be tried
             self._lock = None
 
+    @property
+    def is_certain(self) -> bool:
+        """Whether the folder is locked; False on a disk that knows no locks, where others cannot be ruled out."""
+        return self._lock is not None
+
     def release(self) -> None:
         """Let others have the folder."""
         if self._lock is not None:

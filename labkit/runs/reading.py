@@ -6,9 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labkit.errors import CheckpointError
-from labkit.runs.alone import is_held
+from labkit.runs.alone import LOCK_FILE, is_held
 
 CHECKPOINT = "last.pt"
+BEFORE_THE_START = {
+    LOCK_FILE,
+    "run.json",
+    "run.json.tmp",
+    "last.pt.tmp",
+}  # written before the first checkpoint is whole
 FILES = ("run.json", "history.jsonl", "result.json", CHECKPOINT, "best.pt")
 
 
@@ -79,6 +85,11 @@ def is_run(folder: Path) -> bool:
         return True  # it may be one, and whoever reads it will say what is in the way
     except (OSError, ValueError):  # ValueError: a name that no folder can have
         return False
+
+
+def never_began(folder: Path) -> bool:
+    """Return whether a run's folder is empty, or that of a run which was cut off before its first checkpoint."""
+    return folder.is_dir() and {file.name for file in folder.iterdir()} <= BEFORE_THE_START
 
 
 def read(folder: Path) -> Recorded:

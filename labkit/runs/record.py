@@ -12,6 +12,7 @@ from labkit.durable import write_durably
 from labkit.errors import CheckpointError
 from labkit.runs.alone import LOCK_FILE, Alone
 from labkit.runs.curves import Curves
+from labkit.runs.reading import never_began
 from labkit.runs.surroundings import surroundings
 
 
@@ -27,14 +28,24 @@ class Record:
     def create(cls, settings: dict, facts: dict) -> "Record":
         """Make the folder of a new run and write what is known before it starts.
 
-        Raises CheckpointError when the folder exists already or cannot be written.
+        A folder in which no run ever began is used again. Raises CheckpointError when the folder is that of another
+        run or cannot be written.
         """
         base, record = Path(os.path.expanduser(settings["run_dir"])), None
         try:
             base.mkdir(parents=True, exist_ok=True)
-            record = cls(_new_folder(base, settings))
-            record._alone = Alone(record.folder)
+            folder, is_new = _folder(base, settings)
+            alone = Alone(folder)
+            if not never_began(folder) or not (is_new or alone.is_certain):  # another process was faster
+                alone.release()
+                raise FileExistsError(folder)
+            record = cls(folder)
+            record._alone = alone
+            if not is_new:
+                print(f"The run in {folder} was cut off before its first checkpoint, so it begins anew.")
             record._write("run.json", {"config": settings} | facts | surroundings())
+        except CheckpointError:
+            raise
         except (OSError, ValueError) as error:  # ValueError: a name with a letter that no file name can have
             if record is not None:
                 record.discard()
@@ -111,19 +122,27 @@ class Record:
         write_durably(self.folder / name, text.encode("utf-8"))
 
 
-def _new_folder(base: Path, settings: dict) -> Path:
-    """Make the run's folder: under its given name, or under the first free one made from what it does and when."""
+def _folder(base: Path, settings: dict) -> tuple[Path, bool]:
+    """Make the run's folder: under its given name, or under the first free one made from what it does and when.
+
+    Also returns whether it is new; else nothing was ever trained in it.
+    """
     if settings["name"]:
         folder = base / settings["name"]
-        folder.mkdir()
-        return folder
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            if not never_began(folder):
+                raise
+            return folder, False
+        return folder, True
     data = printable(Path(settings["data"]).name).strip(". -").replace("\\", "").split(".")[0][:60] or "pictures"
     stem = f"{data}-{settings['model']}-seed{settings['seed']}-{time.strftime('%Y%m%d-%H%M%S')}"
     for number in range(1, 1000):
         folder = base / (stem if number == 1 else f"{stem}-{number}")
         try:
             folder.mkdir()
-            return folder
+            return folder, True
         except FileExistsError:
             continue
     raise FileExistsError(str(base / stem))

@@ -32,7 +32,7 @@ class Run:
     history: list[dict]
     best: dict | None  # epoch, val_loss, val_accuracy
     updates: int
-    folder: Path | None
+    folder: Path | None  # None where nothing is written: without run_dir, and in all processes but the main one
 
     def __repr__(self) -> str:
         best = f", best in epoch {self.best['epoch']}: {self.best['val_accuracy']:.2%}" if self.best else ""

@@ -30,7 +30,7 @@ def save_if_finite(training: Training) -> None:
 def _back_to_last_checkpoint(training: Training) -> str:
     """Put the weights of the last checkpoint into the model, if there is one, and say so."""
     if not training.record:
-        return "No run_dir was given, so there is no checkpoint to go back to."
+        return "This process writes no checkpoints, so there is none to go back to."
     folder = training.record.folder
     load_weights(training.model, checkpoint.load(folder / "last.pt")["model"], folder)
     return f"The model holds the weights of the last checkpoint in {folder}."

@@ -4,6 +4,8 @@ import os
 import sys
 import time
 
+from labkit import processes
+
 COLUMNS = (  # key of the row, heading, format
     ("epoch", "epoch", "{:d}"),
     ("train_loss", "train loss", "{:.4f}"),
@@ -16,7 +18,10 @@ COLUMNS = (  # key of the row, heading, format
 
 
 class Progress:
-    """Prints the table of a run as it grows. `*` marks the best validation loss so far."""
+    """Prints the table of a run as it grows. `*` marks the best validation loss so far.
+
+    Of several processes that train together only the main one prints.
+    """
 
     def __init__(self, epochs: int, updates_per_epoch: int):
         self.epochs, self.updates_per_epoch = epochs, updates_per_epoch
@@ -25,6 +30,7 @@ class Progress:
         # A log file or a notebook that nobody watches would keep every state of a line that rewrites itself.
         # Jupyter sets this variable for kernels behind a page; papermill and nbval have no page.
         self._live = sys.stdout.isatty() or "JPY_SESSION_NAME" in os.environ
+        self._speaks = processes.is_main()
 
     def line(self, epoch: int, update: int, loss: float) -> None:
         """Rewrite the line of the epoch in progress, at most twice a second."""
@@ -33,7 +39,7 @@ class Progress:
             return
         self._last_time = now
         text = f"epoch {epoch}/{self.epochs}  update {update}/{self.updates_per_epoch}  loss {loss:.4f}"
-        print("\r" + text.ljust(self._width), end="", flush=True)
+        self._print("\r" + text.ljust(self._width), end="")
         self._width = len(text)
 
     def row(self, row: dict, best: bool) -> None:
@@ -41,19 +47,23 @@ class Progress:
         self._clear()
         if not self._columns:
             self._columns = tuple(column for column in COLUMNS if row[column[0]] is not None)
-            print("  ".join(heading.rjust(12) for _, heading, _ in self._columns))
+            self._print("  ".join(heading.rjust(12) for _, heading, _ in self._columns))
         cells = []
         for key, _, form in self._columns:
             mark = "*" if best and key == "val_loss" else ""
             cells.append((form.format(row[key]) + mark).rjust(12))
-        print("  ".join(cells), flush=True)
+        self._print("  ".join(cells))
 
     def say(self, sentence: str) -> None:
         """Print a sentence on a line of its own."""
         self._clear()
-        print(sentence, flush=True)
+        self._print(sentence)
 
     def _clear(self) -> None:
         if self._width:
-            print("\r" + " " * self._width + "\r", end="")
+            self._print("\r" + " " * self._width + "\r", end="")
             self._width = 0
+
+    def _print(self, text: str, end: str = "\n") -> None:
+        if self._speaks:
+            print(text, end=end, flush=True)

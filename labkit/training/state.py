@@ -9,10 +9,11 @@ from pathlib import Path
 import torch
 import torch.nn as nn
 
-from labkit import devices, models, randomness
+from labkit import devices, models, processes, randomness
 from labkit.errors import CheckpointError, LabkitError
 from labkit.measuring import LossFunction, Metrics, cross_entropy
 from labkit.runs import checkpoint
+from labkit.runs.reading import never_began
 from labkit.runs.record import Record
 from labkit.training.config import Config
 from labkit.training.optimizers import make_loss, make_optimizer
@@ -58,8 +59,10 @@ class Training:
 
     def open_record(self) -> None:
         """Make the run's folder and write the first checkpoint, so that even a run killed at once can be resumed."""
-        if not self.config.run_dir:
-            return
+        if self.config.run_dir:
+            processes.in_main(self._open_record)
+
+    def _open_record(self) -> None:
         facts = {
             "device": str(self.device),
             "device_name": devices.describe(self.device),
@@ -186,8 +189,11 @@ class Training:
         self.history, self.best = state["history"], state["best"]
         if self.average:
             self.average.load_state_dict(state["average"])
-        self.record = Record.reopen(folder, self.history)
+        processes.in_main(lambda: self._reopen_record(folder))
         randomness.set_rng_state(state["rng"])  # last: nothing above may draw from the generators any more
+
+    def _reopen_record(self, folder: Path) -> None:
+        self.record = Record.reopen(folder, self.history)
 
 
 def saved_run(folder: Path) -> tuple[Config, dict]:
@@ -195,6 +201,11 @@ def saved_run(folder: Path) -> tuple[Config, dict]:
 
     Raises CheckpointError where there is none, where it is not one of a run, or where run.json tells of another run.
     """
+    if never_began(folder):
+        raise CheckpointError(
+            f"The run in {folder} was cut off before its first checkpoint, so there is nothing to go on from. Begin it "
+            "again under the same name."
+        )
     state = checkpoint.load(folder / "last.pt")
     for needed in (
         "config",

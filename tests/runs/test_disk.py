@@ -152,18 +152,23 @@ def test_a_clock_that_goes_back_changes_neither_names_nor_times(tmp_path, monkey
     assert resumed.history == runs[0].history
 
 
-def test_many_that_begin_at_once_never_share_a_folder(tmp_path):
+def test_many_that_begin_at_once_never_share_a_folder(tmp_path, monkeypatch):
+    began = []
+
     def begin(settings: dict) -> str:
         try:
-            return Record.create(settings | {"run_dir": str(tmp_path)}, {}).folder.name
+            began.append(Record.create(settings | {"run_dir": str(tmp_path)}, {}))
+            return began[-1].folder.name
         except CheckpointError as error:
             return str(error)
+
+    monkeypatch.setattr(alone, "PATIENCE", 0.2)
 
     unnamed = {"name": "", "data": "digits", "model": "cnn", "seed": 0}
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(begin, [unnamed] * 8))) == 8
         answers = list(pool.map(begin, [{"name": "mine"}] * 8))
-    assert answers.count("mine") == 1 and sum("is not overwritten" in answer for answer in answers) == 7
+    assert answers.count("mine") == 1 and sum("Another process is at work" in answer for answer in answers) == 7
 
 
 @pytest.mark.skipif(os.name != "posix", reason="folders cannot be locked here")

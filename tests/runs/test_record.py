@@ -3,8 +3,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from labkit.errors import CheckpointError
+from labkit.runs import alone
 from labkit.runs.record import Record
 from labkit.training import Config
 
@@ -76,10 +78,43 @@ def test_a_folder_is_named_after_what_the_run_does(tmp_path):
     assert folder.name.startswith("my cats-cnn-seed7-")
 
 
-def test_a_named_run_is_never_overwritten(tmp_path):
-    made(tmp_path, name="mine")
+@pytest.mark.parametrize(
+    "name", ["last.pt", "last.previous.pt", "best.pt", "history.jsonl", "result.json", "notes.txt"]
+)
+def test_a_named_run_is_never_overwritten(tmp_path, name):
+    folder = made(tmp_path, name="mine").folder
+    (folder / name).write_text("mine", encoding="utf-8")
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
     with pytest.raises(CheckpointError, match="named 'mine' exists in .* and is not overwritten"):
         made(tmp_path, name="mine")
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("left", [[], [".in_use"], [".in_use", "run.json.tmp"], [".in_use", "run.json", "last.pt.tmp"]])
+def test_a_folder_in_which_no_run_ever_began_is_used_again(tmp_path, capsys, left):
+    (tmp_path / "mine").mkdir()
+    for name in left:
+        (tmp_path / "mine" / name).write_text("", encoding="utf-8")
+    record = made(tmp_path, name="mine", seed=4)
+    assert "mine was cut off before its first checkpoint, so it begins anew" in capsys.readouterr().out
+    assert json.loads((record.folder / "run.json").read_text(encoding="utf-8"))["config"]["seed"] == 4
+
+
+def test_a_folder_in_which_a_run_is_beginning_is_left_to_it(tmp_path, monkeypatch):
+    first = made(tmp_path, name="mine")
+    before = (first.folder / "run.json").read_bytes()
+    monkeypatch.setattr(alone, "PATIENCE", 0.0)
+    with pytest.raises(CheckpointError, match="Another process is at work on the run in"):
+        made(tmp_path, name="mine", seed=4)
+    assert (first.folder / "run.json").read_bytes() == before
+    monkeypatch.setattr(FileLock, "acquire", refuse)  # as on a disk that knows no locks: it may be in use
+    with pytest.raises(CheckpointError, match="named 'mine' exists in"):
+        made(tmp_path, name="mine", seed=4)
+    assert (first.folder / "run.json").read_bytes() == before
+
+
+def refuse(*_, **__):
+    raise OSError(28, "No space left on device")
 
 
 def test_a_record_that_cannot_be_written_is_said(tmp_path):
@@ -114,9 +149,6 @@ def test_odd_names_of_data_give_usable_names_of_folders(tmp_path, data, stem):
 
 
 def test_a_run_that_cannot_begin_leaves_its_name_free(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise OSError(28, "No space left on device")
-
     with monkeypatch.context() as patch:
         patch.setattr(Record, "_write", refuse)
         with pytest.raises(CheckpointError, match="No space left"):
