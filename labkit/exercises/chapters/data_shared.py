@@ -1,8 +1,11 @@
 """Chapter 03, last part: the same picture in training and in validation."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
+from types import FrameType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -12,36 +15,70 @@ from labkit.exercises.differences import shown
 from labkit.exercises.exercise import Exercise
 from labkit.exercises.families import WrongKind, need_function
 
-MOST_CALLS = 30  # of torch, for each picture: comparing 120 pictures with each other takes twice as many
+MANY = 50  # pictures, from which on it shows how the work grows: twice as many are twice or four times the work
 
 
-class _Counted(TorchFunctionMode):
-    """Counts the calls of torch."""
+class _Work(TorchFunctionMode):
+    """Counts what Python does, step by step, and notes the largest tensor that torch makes."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls = 0
+        self.steps = self.largest = 0
+
+    def __enter__(self) -> "_Work":
+        self.traced_before = sys.gettrace()
+        super().__enter__()
+        sys.settrace(self._step)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        sys.settrace(self.traced_before)
+        super().__exit__(*error)
+
+    def _step(self, frame: FrameType, event: str, value: Any) -> Callable | None:
+        if frame.f_code is _Work.__torch_function__.__code__:  # work of this check, not of the answer
+            return None
+        frame.f_trace_opcodes = True
+        self.steps += event == "opcode"
+        return self._step
 
     def __torch_function__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        self.calls += 1
-        return function(*args, **(kwargs or {}))
+        result = function(*args, **(kwargs or {}))
+        self.largest = max(self.largest, result.numel() if isinstance(result, Tensor) else 0)
+        return result
 
 
 def run_shared(answer: Any, first: Tensor, second: Tensor) -> Any:
     """Call the answer: its pairs, whose order does not count, and whether each picture was compared with each."""
     need_function(answer)
-    with _Counted() as counted:
-        pairs = answer(first, second)
+    answered = pairs = answer(first, second)
     if pairs is ...:
         return ...
-    if isinstance(pairs, Tensor):
+    if isinstance(pairs, Tensor | np.ndarray):
         pairs = pairs.tolist()
-    if not isinstance(pairs, list | tuple | set) or not all(isinstance(pair, list | tuple) for pair in pairs):
-        raise WrongKind(f"Asked for is a list of pairs (place in first, place in second); got {shown(pairs)}.")
+    pairs = list(pairs) if isinstance(pairs, Iterable) and not isinstance(pairs, str | dict) else None
+    if pairs is None or not all(isinstance(pair, list | tuple) for pair in pairs):
+        raise WrongKind(f"Asked for is a list of pairs (place in first, place in second); got {shown(answered)}.")
     return {
         "pairs": sorted(tuple(int(place) for place in pair) for pair in pairs),
-        "each picture is compared with each": counted.calls > MOST_CALLS * (len(first) + len(second)),
+        "each picture is compared with each": len(first) >= MANY and _work_is_squared(answer, first, second),
     }
+
+
+def _work_is_squared(answer: Callable, first: Tensor, second: Tensor) -> bool:
+    """Tell whether all pictures are four times the work of half of them, or lie beside each other in one tensor."""
+    half, whole = _Work(), _Work()
+    with half:
+        _all_of(answer(first[::2].clone(), second[::2].clone()))
+    with whole:
+        _all_of(answer(first, second))
+    return whole.steps > 3 * half.steps or whole.largest > 2 * len(first) * len(second)
+
+
+def _all_of(pairs: Any) -> None:
+    """Ask for all pairs, which a function with `yield` finds only then."""
+    if isinstance(pairs, Iterable):
+        list(pairs)
 
 
 def _by(fingerprint: Callable[[Tensor], Any]) -> Callable[[Tensor, Tensor], list[tuple[int, int]]]:
@@ -115,7 +152,7 @@ SHARED_PICTURES = Exercise(
     ),
     cases=lambda generator: [
         _two_sets(generator, 9, 3, 4, 5),
-        _two_sets(generator, 120, 1, 3, 3),
+        _two_sets(generator, 60, 1, 3, 3),
         tuple(torch.arange(24, dtype=torch.uint8).view(6, 1, 2, 2).split(3)),
     ],
     run=run_shared,

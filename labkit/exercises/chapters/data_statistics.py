@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from labkit.exercises.declaration import Misconception
+from labkit.exercises.differences import Tolerance
 from labkit.exercises.exercise import Exercise
 
 OVER = (0, 2, 3)  # all axes but the channels
@@ -58,8 +59,9 @@ def _scans(generator: torch.Generator, *shape: int) -> Tensor:
 CHANNEL_STATISTICS = Exercise(
     name="channel_statistics",
     prompt="Return `(mean, deviation)` of each channel over all training pictures, which are uint8 of shape (N, C, H, "
-    "W). Both are float32 of shape (C,), in units in which 255 is 1. They are to be right to the last digits, also for "
-    "pages that are nearly white: compute in float64.",
+    "W). Both are float32 of shape (C,), in units in which 255 is 1. They are to be right to five digits, also for pages "
+    "that are nearly white. (`mean` and `std` of torch take care of that; sums of your own need float64. Divisor n or "
+    "n - 1 is all the same with so many pixels.)",
     stub='''def channel_statistics(pictures):
     """uint8 (N, C, H, W) -> (mean, deviation): float32 (C,) each, of values from 0 to 1."""
     return ...  # your turn''',
@@ -79,6 +81,7 @@ CHANNEL_STATISTICS = Exercise(
         (_drawn(generator, 30, 1, 64, 64),),
         (_scans(generator, 20, 2, 80, 80),),
     ],
+    tolerance=Tolerance(relative=1e-5, absolute=1e-9),  # a white page has a deviation of 0.0001
     praise="Six numbers, from the training pictures alone. They are used for validation too.",
     misconceptions=(
         Misconception(
