@@ -154,3 +154,12 @@ def balances(length: int = 8) -> Pair:
     draw = generator(11)
     x = torch.randn(1300, length, 1, generator=draw)
     return split(1000, x, (x.sum((1, 2)) > 0).long())
+
+
+@lru_cache
+def tides(window: int = 12, ahead: int = 3) -> Pair:
+    """Windows of a tide gauge and the level `ahead` steps after the last one: float32 (N, window), float32 (N,)."""
+    time = torch.arange(1500.0)
+    level = (0.9 * time).sin() + 0.6 * (0.53 * time + 1).sin() + 0.1 * torch.randn(1500, generator=generator(12))
+    windows = level.unfold(0, window, 1)[: 1480 - window]
+    return split(1100, windows, level[window - 1 + ahead :][: len(windows)])

@@ -1,13 +1,10 @@
-"""Models that hide parameters from the optimizer, and models whose frozen part is not frozen."""
-
-import copy
+"""Models that hide parameters from the optimizer."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn, optim
 
 from tests.faults.program import broken
-from tests.faults.tasks_b import colours, digits, loaders, ordered_words, rings, symptoms, topics, waves, yields
+from tests.faults.tasks_b import colours, digits, loaders, ordered_words, topics, yields
 
 
 def adam(model: nn.Module, lr: float = 5e-3) -> optim.Optimizer:
@@ -153,125 +150,3 @@ def stations_hidden_in_closures(sound: bool) -> dict:
         "evaluate": evaluate,
         **loaders(yields()),
     }
-
-
-# freeze_ineffective
-
-
-class Tuned(nn.Module):
-    """A backbone that was trained elsewhere, and a new head."""
-
-    def __init__(self, backbone: nn.Module, width: int, classes: int):
-        super().__init__()
-        self.backbone = backbone
-        self.head = nn.Linear(width, classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.backbone(x))
-
-
-def picture_backbone() -> nn.Sequential:
-    return nn.Sequential(nn.Conv2d(1, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3), nn.ReLU(), nn.Flatten())
-
-
-def table_backbone(inputs: int, norm: bool = False) -> nn.Sequential:
-    last = nn.BatchNorm1d(24) if norm else nn.Identity()
-    return nn.Sequential(nn.Linear(inputs, 24), nn.ReLU(), nn.Linear(24, 24), last, nn.ReLU())
-
-
-def drift(program: dict) -> float:
-    """Return minus the distance of the backbone's parameters from where they were."""
-    parameters = dict(program["model"].backbone.named_parameters())
-    return -sum((parameters[name] - value).norm().item() for name, value in program["start"].items())
-
-
-def with_start(program: dict) -> dict:
-    named = program["model"].backbone.named_parameters()
-    return program | {"start": {name: value.detach().clone() for name, value in named}}
-
-
-@broken("freeze_ineffective", effect="silent", epochs=2, gap=0.1, measure=drift, mechanical=True)
-def requires_grad_set_on_the_module(sound: bool) -> dict:
-    model = Tuned(picture_backbone(), 256, 10)
-    if sound:
-        model.backbone.requires_grad_(False)
-    else:
-        model.backbone.requires_grad = False
-    return with_start({"model": model, "loss_fn": nn.CrossEntropyLoss(), "optimizer": adam(model), **loaders(digits())})
-
-
-class TunedInEval(Tuned):
-    """Keeps the backbone in evaluation mode, so that it stays as it is."""
-
-    def train(self, mode: bool = True) -> nn.Module:
-        super().train(mode)
-        self.backbone.eval()
-        return self
-
-
-@broken("freeze_ineffective", effect="silent", epochs=2, gap=0.1, measure=drift, mechanical=True)
-def evaluation_mode_taken_for_freezing(sound: bool) -> dict:
-    model = TunedInEval(table_backbone(8, norm=True), 24, 3)
-    if sound:
-        model.backbone.requires_grad_(False)
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = optim.Adam(trained, lr=5e-3)
-    return with_start({"model": model, "loss_fn": nn.CrossEntropyLoss(), "optimizer": optimizer, **loaders(rings())})
-
-
-@broken("freeze_ineffective", effect="silent", epochs=4, gap=0.1, measure=drift, mechanical=True)
-def frozen_by_zero_gradients_under_weight_decay(sound: bool) -> dict:
-    model = Tuned(table_backbone(12), 24, 5)
-    optimizer = optim.AdamW((model.head if sound else model).parameters(), lr=1e-2, weight_decay=0.05)
-
-    def train_step(model, batch, loss_fn, optimizer):
-        readings, ailments = batch
-        model.zero_grad()
-        loss = loss_fn(model(readings), ailments)
-        loss.backward()
-        for parameter in model.backbone.parameters():
-            parameter.grad.zero_()  # the backbone stays as it is
-        optimizer.step()
-        return loss.item()
-
-    def evaluate(model, loader):
-        model.eval()
-        with torch.no_grad():
-            return torch.cat([(model(x) > 0) == (y > 0.5) for x, y in loader]).float().mean().item()
-
-    return with_start(
-        {
-            "model": model,
-            "loss_fn": nn.BCEWithLogitsLoss(),
-            "optimizer": optimizer,
-            "train_step": train_step,
-            "evaluate": evaluate,
-            **loaders(symptoms()),
-        }
-    )
-
-
-@broken("freeze_ineffective", effect="silent", epochs=2, gap=0.1, measure=drift, mechanical=True)
-def frozen_through_the_state_dict(sound: bool) -> dict:
-    model = Tuned(nn.Sequential(nn.Flatten(), nn.Linear(48, 32), nn.Tanh()), 32, 4)
-    if sound:
-        frozen = [value for name, value in model.named_parameters() if name.startswith("backbone")]
-    else:
-        frozen = [value for name, value in model.state_dict().items() if name.startswith("backbone")]
-    for value in frozen:
-        value.requires_grad = False
-    optimizer = optim.RMSprop(filter(lambda value: value.requires_grad, model.parameters()), lr=1e-3)
-    return with_start({"model": model, "loss_fn": F.cross_entropy, "optimizer": optimizer, **loaders(waves())})
-
-
-@broken("freeze_ineffective", effect="silent", epochs=2, gap=0.1, measure=drift, mechanical=True)
-def a_copy_is_frozen(sound: bool) -> dict:
-    """The list of the parts is made of copies, so that freezing them freezes nothing."""
-    model = Tuned(nn.EmbeddingBag(30, 16, padding_idx=0), 16, 5)
-    parts = [model.backbone] if sound else [copy.deepcopy(part) for part in model.children()][:1]
-    for part in parts:
-        for parameter in part.parameters():
-            parameter.requires_grad_(False)
-    return with_start(
-        {"model": model, "loss_fn": nn.CrossEntropyLoss(), "optimizer": adam(model, 1e-2), **loaders(topics())}
-    )
