@@ -151,10 +151,10 @@ def second_group_never_added(sound: bool) -> dict:
     }
 
 
-@broken("param_not_optimised", effect="hurts", epochs=3, gap=0.15, mechanical=True)
+@broken("param_not_optimised", effect="hurts", epochs=3, gap=0.1, mechanical=True)
 def word_vectors_exchanged_after_the_optimizer(sound: bool) -> dict:
-    model = Reader()
-    vectors = 0.1 * torch.randn(30, 16)
+    model = Reader(width=6)
+    vectors = 0.1 * torch.randn(30, 6)
     vectors[0] = 0
 
     def load_vectors():
@@ -209,7 +209,7 @@ def state_emptied_to_save_memory(sound: bool) -> dict:
     return {
         "model": model,
         "loss_fn": nn.CrossEntropyLoss(),
-        "optimizer": optim.SGD(model.parameters(), lr=0.01, momentum=0.9, nesterov=True),
+        "optimizer": optim.SGD(model.parameters(), lr=0.02, momentum=0.95, nesterov=True),
         "train_step": train_step,
         **both(handwriting()),
     }
@@ -241,7 +241,7 @@ class FreshStart:
 @broken("optimizer_recreated", effect="hurts", epochs=4, gap=0.1, mechanical=True)
 def optimizer_set_back_with_its_rate(sound: bool) -> dict:
     model = Reader()
-    optimizer = optim.SGD(model.parameters(), lr=0.3, momentum=0.95)
+    optimizer = optim.SGD(model.parameters(), lr=0.05, momentum=0.95)
     return {
         "model": model,
         "loss_fn": nn.CrossEntropyLoss(),

@@ -160,17 +160,17 @@ def epochs_counted_in_batches(sound: bool) -> dict:
     return {**program, "scheduler": schedule} if sound else program
 
 
-@broken("scheduler_misuse", effect="hurts", epochs=8, gap=0.05, mechanical=True)
+@broken("scheduler_misuse", effect="hurts", epochs=6, gap=0.1, mechanical=True)
 def plateau_waits_for_falling_accuracy(sound: bool) -> dict:
-    model = Reader()
-    optimizer = optim.Adam(model.parameters(), lr=3e-3)
-    schedule = lr_scheduler.ReduceLROnPlateau(optimizer, mode="max" if sound else "min", factor=0.02, patience=0)
+    model = small_cnn()
+    optimizer = optim.Adam(model.parameters(), lr=2e-3)
+    schedule = lr_scheduler.ReduceLROnPlateau(optimizer, mode="max" if sound else "min", factor=0.1, patience=0)
     return {
         "model": model,
         "loss_fn": nn.CrossEntropyLoss(),
         "optimizer": optimizer,
         "scheduler": schedule,
-        **both(phrases(), batch_size=16),
+        **both(handwriting()),
     }
 
 
