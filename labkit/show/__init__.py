@@ -14,6 +14,7 @@ from labkit.show.loss_surface import loss_surface, loss_surface_picture
 from labkit.show.picture import Picture
 from labkit.show.progress_map import progress_control, progress_map
 from labkit.show.quiz import Quiz, quiz
+from labkit.show.resuming import resume_ladder, resuming, resuming_picture
 from labkit.show.runs import runs_curves
 from labkit.show.schedules import schedule_explorer, schedule_picture
 from labkit.show.storage import storage_strip
@@ -56,6 +57,9 @@ __all__ = [
     "progress_map",
     "quiz",
     "rates",
+    "resume_ladder",
+    "resuming",
+    "resuming_picture",
     "runs_curves",
     "samples",
     "schedule_explorer",
