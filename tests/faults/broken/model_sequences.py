@@ -12,6 +12,7 @@ from tests.faults.tasks_b import (
     generator,
     loaders,
     split,
+    tides,
     topics,
     waves,
 )
