@@ -391,8 +391,8 @@ def divided_in_the_loss_and_in_the_gradients(sound: bool) -> dict:
 
 @broken("grad_accumulation_scale", effect="hurts", epochs=4, gap=0.1, mechanical=True, also=("loss_scaling",))
 def divided_by_the_batches_of_the_epoch(sound: bool) -> dict:
-    model = Recurrent(nn.GRU)
-    data = both(vibrations(count=600), batch_size=8)
+    model = Attention()
+    data = both(phrases(count=600), batch_size=8)
     pieces = 4
     count = 0
 

@@ -6,7 +6,6 @@ from torch.optim import lr_scheduler
 
 from tests.faults.networks_c import (
     Attention,
-    Reader,
     Recurrent,
     Segmenter,
     dense,
@@ -251,7 +250,7 @@ def decay_of_an_epoch_in_every_batch(sound: bool) -> dict:
 @broken("scheduler_misuse", effect="hurts", epochs=6, gap=0.1, mechanical=True)
 def gamma_of_one_thousandth(sound: bool) -> dict:
     model = Attention()
-    optimizer = optim.AdamW(model.parameters(), lr=2e-3)
+    optimizer = optim.AdamW(model.parameters(), lr=1e-3)
     schedule = lr_scheduler.MultiStepLR(optimizer, milestones=[1, 2] if not sound else [4, 5], gamma=0.01)
     return {
         "model": model,

@@ -36,7 +36,7 @@ def labkit_cnn_on_digits() -> dict:
     model = models.CNN((1, 8, 8), 10, widths=(16, 32))
     optimizer = optim.AdamW(model.parameters(), lr=4e-3, weight_decay=0.01)
     loaders = digit_loaders()
-    schedule = optim.lr_scheduler.OneCycleLR(optimizer, max_lr=4e-3, total_steps=100 * len(loaders["train_loader"]))
+    schedule = optim.lr_scheduler.OneCycleLR(optimizer, max_lr=4e-3, total_steps=20 * len(loaders["train_loader"]))
 
     def train_step(model, batch, loss_fn, optimizer):
         inputs, targets = batch

@@ -278,6 +278,14 @@ def moved_in_training_only() -> dict:
     return program(small_cnn(), both((Shifted(train), validation)), rate=0.01)
 
 
+@sound("every training picture also upside down and dimmed, always in the same way", epochs=4)
+def fixed_variants_in_training() -> dict:
+    train, validation = figures(120)
+    pictures, labels = train.tensors
+    train = TensorDataset(torch.cat([pictures, pictures.flip(2), 0.7 * pictures]), labels.repeat(3))
+    return program(small_cnn(3, 4), both((train, validation), batch_size=20), rate=0.01)
+
+
 class NoisySensor(nn.Module):
     """Adds noise to what it reads, in training only."""
 

@@ -44,13 +44,13 @@ def four_batches_an_update() -> dict:
             optimizer.zero_grad()
         return loss.item()
 
-    return classifier(model, optim.Adam(model.parameters(), lr=0.01), both(handwriting(), 8), train_step=train_step)
+    return classifier(model, optim.Adam(model.parameters(), lr=0.01), both(handwriting(700), 8), train_step=train_step)
 
 
 @sound("accumulation: the last, partial window of an epoch is used too", epochs=4)
 def partial_window_is_used() -> dict:
     model = Recurrent(nn.GRU)
-    data = both(vibrations(), batch_size=16)
+    data = both(vibrations(count=600), batch_size=16)
     batches = len(data["train_loader"])
     place = 0
 
@@ -189,7 +189,7 @@ def lbfgs_with_closure() -> dict:
             loss.backward()
             return loss
 
-        return float(optimizer.step(closure))
+        return optimizer.step(closure).item()
 
     optimizer = optim.LBFGS(model.parameters(), lr=0.5, max_iter=5, line_search_fn="strong_wolfe")
     return classifier(model, optimizer, both(wines(), 120), train_step=train_step)
@@ -280,7 +280,8 @@ def one_cycle_in_every_batch() -> dict:
     model = small_cnn()
     data = both(handwriting())
     optimizer = optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    schedule = lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, epochs=60, steps_per_epoch=len(data["train_loader"]))
+    total = 12 * len(data["train_loader"])
+    schedule = lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=total, div_factor=5)
 
     def train_step(model, batch, loss_fn, optimizer):
         loss = plain(model, batch, loss_fn, optimizer)
