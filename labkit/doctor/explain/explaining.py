@@ -5,8 +5,10 @@ import warnings
 from pathlib import Path
 
 from labkit.doctor.explain.causes import rules
+from labkit.doctor.explain.elsewhere import from_elsewhere
 from labkit.doctor.explain.explanation import Explanation, Reason
-from labkit.doctor.explain.frames import Place, Raised, raised_by
+from labkit.doctor.explain.frames import Place, Raised, chain_of
+from labkit.doctor.explain.layers import layer_at
 from labkit.doctor.explain.operands import value_in_words
 from labkit.doctor.explain.situation import Situation
 from labkit.errors import LabkitError
@@ -21,7 +23,7 @@ def explain_exception(error: BaseException) -> Explanation | None:
         return None
     with contextlib.suppress(Exception), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for raised in raised_by(error):
+        for raised in (from_elsewhere(one) or one for one in chain_of(error)):
             if not raised.is_users_own and (explanation := _explain(raised)):
                 return explanation
     return None
@@ -38,19 +40,24 @@ def _explain(raised: Raised) -> Explanation | None:
 
 def explanation_of(row: str, reason: Reason, situation: Situation) -> Explanation:
     """Return a reason together with the line, its values and the layer, as plain data."""
-    layer = ""
-    if situation.layer is not None:
-        layer = value_in_words(situation.layer)
-        layer = f"{situation.layer_name} ({layer})" if situation.layer_name else layer
     return Explanation(
         row=row,
         error=situation.raised.type,
         where=_where(situation.place, situation.raised.where) if situation.place else situation.raised.where,
         code=situation.source.text,
         operands=tuple((operand.name, operand.in_words) for operand in situation.operands),
-        layer=layer,
+        layer=_layer(situation),
         **reason._asdict(),
     )
+
+
+def _layer(situation: Situation) -> str:
+    """Return "model.2 (Linear 784 -> 10)" of the layer that raised the error, or of the module whose code failed."""
+    layer = situation.layer or layer_at(situation.raised.places)
+    if layer is None:
+        return ""
+    name = situation.name_in_model(layer)
+    return f"{name} ({value_in_words(layer)})" if name else value_in_words(layer)
 
 
 def _where(place: Place, process: str) -> str:

@@ -1,12 +1,12 @@
-"""The lines that an error came through, and which of them are the user's own: also in workers and compiled modules."""
+"""The lines that an error came through, and which of them are the user's own."""
 
 import contextlib
 import dis
 import linecache
 import re
 import sysconfig
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 
@@ -23,23 +23,15 @@ _LIBRARIES = tuple(
     )
 )
 _NOT_WRITTEN = re.compile(r"torchinductor_|[/\\](site|dist)-packages[/\\]|^<(frozen|eval_with_key|__array|attrs)")
-_FRAME_IN_TEXT = re.compile(r'^ *File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)$', re.MULTILINE)
-_ERROR_IN_TEXT = re.compile(
-    r"^(?P<type>[A-Za-z_][\w.]*)(: (?P<text>.*))?", re.MULTILINE | re.DOTALL
-)  # no space before it
-_FROM_ELSEWHERE = re.compile(
-    r"^(Caught (?P<type>[\w.]+) in (?P<where>.+)\.\nOriginal |.*Process (?P<number>\d+) terminated.*\n)"
-    r"Traceback \(most recent call last\):\n",
-    re.DOTALL,
-)
 
 
 @dataclass(frozen=True)
 class Place:
     """A line that an error came through.
 
-    frame: where its variables are, None if it ran in another process. position: (line, end line, column, end column)
-    of the expression that failed, columns in bytes of UTF-8, None where Python does not tell.
+    frame: where its variables are, None if it ran in another process or was compiled; known: the variables that were
+    found all the same. position: (line, end line, column, end column) of the expression that failed, columns in bytes
+    of UTF-8, None where Python does not tell. is_raise: whether the line raised the error by `raise` or `assert`.
     """
 
     file: str
@@ -48,6 +40,7 @@ class Place:
     frame: FrameType | None = None
     position: tuple[int, int, int, int] | None = None
     is_raise: bool = False
+    known: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def is_of_user(self) -> bool:
@@ -61,27 +54,39 @@ class Place:
         return True
 
     @property
-    def text(self) -> str:
-        """The line itself, "" where it is not known."""
-        return linecache.getline(self.file, self.line, self.frame and self.frame.f_globals).strip()
+    def variables(self) -> Mapping[str, object]:
+        """The local variables."""
+        return self.frame.f_locals if self.frame else self.known
+
+    @property
+    def global_variables(self) -> Mapping[str, object]:
+        """The variables of the module, or of the notebook."""
+        return self.frame.f_globals if self.frame else {}
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of its file or cell, none where they are not known."""
+        return linecache.getlines(self.file, self.frame and self.frame.f_globals)
 
 
 @dataclass(frozen=True)
 class Raised:
     """One error: the name of its type, its text, and the places it came through, the outermost first.
 
-    where: "DataLoader worker process 0" if another process raised it, "" for this one.
+    where: "DataLoader worker process 0" or "a compiled module" if it is from there, else "". outside: the places in
+    this process that led there.
     """
 
     type: str
     text: str
     places: tuple[Place, ...]
     where: str = ""
+    outside: tuple[Place, ...] = ()
 
     @property
     def user_place(self) -> Place | None:
         """The last line that is the user's own: the one to look at."""
-        return next((place for place in reversed(self.places) if place.is_of_user), None)
+        return next((place for place in (*reversed(self.places), *reversed(self.outside)) if place.is_of_user), None)
 
     @property
     def library_places(self) -> tuple[Place, ...]:
@@ -95,23 +100,24 @@ class Raised:
         return bool(self.places) and self.places[-1].is_of_user and self.places[-1].is_raise
 
 
-def raised_by(error: BaseException) -> Iterator[Raised]:
+def chain_of(error: BaseException) -> Iterator[Raised]:
     """Yield what is known of an error, then of the errors behind it: those it was raised from or in place of."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        here = Raised(type(error).__name__, str(error), tuple(_places(error.__traceback__)))
-        yield _from_elsewhere(here) or here
+        raised = Raised(type(error).__name__, str(error), tuple(places_of(error.__traceback__)))
+        yield raised
         behind = error.__cause__
-        if behind is None and not error.__suppress_context__ and here.is_users_own:
-            behind = error.__context__  # raised on purpose while the other one was handled
+        if behind is None and not error.__suppress_context__ and raised.is_users_own:
+            behind = error.__context__  # the user raised it on purpose while the other one was handled
         error = behind
 
 
-def _places(trace: TracebackType | None) -> Iterator[Place]:
+def places_of(trace: TracebackType | None) -> Iterator[Place]:
+    """Yield the places of a traceback."""
     while trace is not None:
         frame, code = trace.tb_frame, trace.tb_frame.f_code
-        is_raise = dis.opname[code.co_code[trace.tb_lasti]] == "RAISE_VARARGS" if trace.tb_lasti >= 0 else False
+        is_raise = trace.tb_lasti >= 0 and dis.opname[code.co_code[trace.tb_lasti]] == "RAISE_VARARGS"
         position = _position(code, trace.tb_lasti)
         yield Place(code.co_filename, trace.tb_lineno or 0, code.co_name, frame, position, is_raise)
         trace = trace.tb_next
@@ -125,25 +131,3 @@ def _position(code: CodeType, instruction: int) -> tuple[int, int, int, int] | N
         if number == instruction // 2:
             return position if None not in position else None
     return None
-
-
-def _from_elsewhere(here: Raised) -> Raised | None:
-    """Return the error that another process met and sent as text, None if this is none of that kind."""
-    match = _FROM_ELSEWHERE.match(here.text.lstrip("\n- "))
-    if not match:
-        return None
-    text = here.text.lstrip("\n- ")[match.end() :]
-    end = max((frame.end() for frame in _FRAME_IN_TEXT.finditer(text)), default=0)
-    found = _ERROR_IN_TEXT.search(text, end)
-    if not found:
-        return None
-    where = match["where"] or f"process {match['number']}"
-    return Raised(found["type"].rpartition(".")[2], (found["text"] or "").strip(), tuple(places_in(text)), where)
-
-
-def places_in(text: str) -> Iterator[Place]:
-    """Yield the places that the text of a traceback names."""
-    for match in _FRAME_IN_TEXT.finditer(text):
-        place = Place(match["file"], int(match["line"]), match["function"])
-        is_raise = place.text.startswith(("raise ", "assert "))
-        yield Place(place.file, place.line, place.function, is_raise=is_raise)

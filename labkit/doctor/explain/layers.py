@@ -1,10 +1,11 @@
 """The layer that raised an error: what it takes and gives, and its name in the model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch.nn as nn
 from torch import Tensor
 
+from labkit.doctor.explain.elsewhere import models_of
 from labkit.doctor.explain.frames import Place
 
 
@@ -52,28 +53,20 @@ def first_tensor(values: Sequence[object]) -> Tensor | None:
 def name_in_model(layer: nn.Module, places: Sequence[Place]) -> str:
     """Return how the user would reach a layer: `model.2`, by the variable with the largest model that has it, or ""."""
     best, best_size = "", 0
-    for variable, model in _models(places):
+    for variable, model in models_of(places):
         modules = list(model.named_modules())
         path = next((name for name, module in modules if module is layer), None)
         if path is not None and len(modules) > best_size:
-            best, best_size = ".".join(part for part in (variable, path) if part), len(modules)
+            best, best_size = _joined(variable, path), len(modules)
     return best
 
 
-def _models(places: Sequence[Place]) -> Iterator[tuple[str, nn.Module]]:
-    """Yield the modules that the user's variables hold, the outermost function first, and then every `self`."""
-    own = [place.frame for place in places if place.frame is not None and place.is_of_user]
-    for frame in own:
-        for name, value in [*frame.f_locals.items(), *frame.f_globals.items()]:
-            if isinstance(value, nn.Module) and name != "self" and not name.startswith("_"):
-                yield name, value
-    for frame in own:
-        if isinstance(frame.f_locals.get("self"), nn.Module):
-            yield "self", frame.f_locals["self"]
+def _joined(variable: str, path: str) -> str:
+    """Return the name without what wrappers have put between: torch.compile and DataParallel."""
+    parts = [variable, *path.split(".")]
+    return ".".join(part for part in parts if part and part not in ("_orig_mod", "module"))
 
 
 def _self(place: Place) -> nn.Module | None:
-    if place.frame is None or not place.frame.f_code.co_argcount:
-        return None
-    module = place.frame.f_locals.get(place.frame.f_code.co_varnames[0])
-    return module if isinstance(module, nn.Module) else None
+    module = place.variables.get("self")
+    return module if isinstance(module, nn.Module) and "_modules" in vars(module) else None

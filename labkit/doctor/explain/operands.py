@@ -39,31 +39,28 @@ class Operand:
 
 def operands_of(place: Place, parts: tuple[ast.AST, ...]) -> tuple[Operand, ...]:
     """Return the values that parts of a statement use, each once, in the order in which they are written."""
-    if place.frame is None:
-        return ()
-    found = {operand.name: operand for part in parts for operand in _operands(part, place.frame)}
+    found = {operand.name: operand for part in parts for operand in _operands(part, place)}
     return tuple(found.values())
 
 
 def tensors_of(place: Place, most: int = 6) -> tuple[Operand, ...]:
     """Return the tensors among the variables of a function: for lines whose text is not known."""
-    variables = place.frame.f_locals if place.frame else {}
-    return tuple(Operand(name, value) for name, value in variables.items() if isinstance(value, Tensor))[:most]
+    return tuple(Operand(name, value) for name, value in place.variables.items() if isinstance(value, Tensor))[:most]
 
 
-def _operands(node: ast.AST, frame: types.FrameType) -> Iterator[Operand]:
+def _operands(node: ast.AST, place: Place) -> Iterator[Operand]:
     if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
-        value = lookup(node, frame)
+        value = lookup(node, place)
         if value is not NOTHING and not isinstance(value, _NO_DATA):
             yield Operand(ast.unparse(node), value)
             return
     if isinstance(node, ast.Lambda | ast.FunctionDef | ast.ClassDef):
         return
     for child in ast.iter_child_nodes(node):
-        yield from _operands(child, frame)
+        yield from _operands(child, place)
 
 
-def lookup(node: ast.AST, frame: types.FrameType) -> object:
+def lookup(node: ast.AST, place: Place) -> object:
     """Return the value of a name, attribute or constant subscript, NOTHING if that would run code of anybody."""
     match node:
         case ast.Constant(value=value):
@@ -71,13 +68,13 @@ def lookup(node: ast.AST, frame: types.FrameType) -> object:
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
             return -value
         case ast.Name(id=name):
-            for variables in (frame.f_locals, frame.f_globals):
+            for variables in (place.variables, place.global_variables):
                 if name in variables:
                     return variables[name]
         case ast.Attribute(value=owner, attr=name):
-            return attribute_of(lookup(owner, frame), name)
+            return attribute_of(lookup(owner, place), name)
         case ast.Subscript(value=owner, slice=index):
-            return _item(lookup(owner, frame), lookup(index, frame))
+            return _item(lookup(owner, place), lookup(index, place))
     return NOTHING
 
 
@@ -120,7 +117,7 @@ def value_in_words(value: object) -> str:
     if isinstance(value, Tensor):
         return _tensor_in_words(value)
     if isinstance(value, numpy.ndarray):
-        return f"NumPy array {value.dtype} {_shape(value.shape)}"
+        return f"NumPy array {value.dtype} {shape_in_words(value.shape)}"
     if isinstance(value, nn.Module):
         return layer_in_words(value)
     if value is None or isinstance(value, bool | int | float | complex):
@@ -133,11 +130,12 @@ def value_in_words(value: object) -> str:
 
 
 def _tensor_in_words(tensor: Tensor) -> str:
-    words = f"{str(tensor.dtype).removeprefix('torch.')} {_shape(tensor.shape)} on {tensor.device}"
+    words = f"{str(tensor.dtype).removeprefix('torch.')} {shape_in_words(tensor.shape)} on {tensor.device}"
     if tensor.grad_fn is not None:
         return f"{words}, from {tensor.grad_fn.name()}"
     return f"{words}, requires_grad" if tensor.requires_grad else words
 
 
-def _shape(shape: tuple[int, ...]) -> str:
+def shape_in_words(shape: tuple[int, ...]) -> str:
+    """Return "(32, 400)"."""
     return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"

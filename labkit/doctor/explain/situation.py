@@ -8,7 +8,9 @@ import torch.nn as nn
 from torch import Tensor
 
 from labkit.doctor.explain import layers
+from labkit.doctor.explain.elsewhere import models_of
 from labkit.doctor.explain.frames import Place, Raised
+from labkit.doctor.explain.history import Step, made_from
 from labkit.doctor.explain.operands import NOTHING, Operand, lookup, operands_of, tensors_of
 from labkit.doctor.explain.source import Source, source_of
 
@@ -48,21 +50,53 @@ class Situation:
 
     @functools.cached_property
     def layer(self) -> nn.Module | None:
-        """The module of the library in which the error was raised, or whose line of the user's failed."""
+        """The module of a library that raised the error, or that was called on the line."""
         return layers.layer_at(self.raised.library_places) or self._called_layer()
 
     @functools.cached_property
     def layer_name(self) -> str:
         """How the user reaches that layer: `model.2`, or what is written on the line, "" if neither is known."""
-        if self.layer is None:
-            return ""
-        written = next((one.name for one in self.operands if one.value is self.layer), "")
-        return layers.name_in_model(self.layer, self.raised.places) or written
+        return self.name_in_model(self.layer) if self.layer is not None else ""
 
     @functools.cached_property
     def inputs(self) -> tuple[object, ...]:
         """What the layer was called with."""
-        return layers.inputs_of(self.layer, self.raised.places) if self.layer is not None else ()
+        return layers.inputs_of(self.layer, self.raised.library_places) if self.layer is not None else ()
+
+    def name_in_model(self, layer: nn.Module) -> str:
+        """Return how the user reaches a module: `model.2`, or what is written on the line, "" if neither is known."""
+        written = next((one.name for one in self.operands if one.value is layer), "")
+        return layers.name_in_model(layer, (*self.raised.outside, *self.raised.places)) or written
+
+    @functools.cached_property
+    def models(self) -> list[tuple[str, nn.Module]]:
+        """The models that the user's variables hold, each once, with their names."""
+        found = {}
+        for name, model in models_of((*self.raised.outside, *self.raised.places)):
+            found.setdefault(id(model), (name, model))
+        return list(found.values())
+
+    @property
+    def subject(self) -> str:
+        """How the user writes what went into the layer or the call that failed, "" if that is not known."""
+        return (self.name_of(self.input) if self.input is not None else "") or self.argument(0)
+
+    @property
+    def pair(self) -> tuple[Operand, Operand] | None:
+        """The two sides of what failed: of `a @ b`, `torch.add(a, b)`, `a.add(b)`; None if there are not two."""
+        match self.source.expression:
+            case ast.BinOp(left=left, right=right) | ast.AugAssign(target=left, value=right):
+                sides = [left, right]
+            case ast.Compare(left=left, comparators=[right]):
+                sides = [left, right]
+            case ast.Call(func=function, args=[*given]):
+                owner = function.value if isinstance(function, ast.Attribute) else None
+                is_method = owner is not None and isinstance(self.value_of(owner), Tensor)
+                sides = [owner, *given] if is_method or (owner is not None and len(given) == 1) else given
+            case _:
+                return None
+        sides = [Operand(ast.unparse(side), self.value_of(side)) for side in sides[:2]]
+        return (sides[0], sides[1]) if len(sides) == 2 else None
 
     @property
     def input(self) -> Tensor | None:
@@ -72,10 +106,9 @@ class Situation:
     def library_value(self, *names: str) -> object:
         """Return what a variable of the library was when it failed, the innermost first; None if there is none."""
         for place in reversed(self.raised.library_places):
-            variables = place.frame.f_locals if place.frame else {}
             for name in names:
-                if variables.get(name) is not None:
-                    return variables[name]
+                if place.variables.get(name) is not None:
+                    return place.variables[name]
         return None
 
     def argument(self, number: int, keyword: str = "") -> str:
@@ -89,9 +122,13 @@ class Situation:
         written = call.args[number] if number < len(call.args) else None
         return ast.unparse(written) if written is not None and not isinstance(written, ast.Starred) else ""
 
+    def made(self, name: str) -> list[Step]:
+        """Return the statements that led to a variable, the latest first."""
+        return made_from(self.place, name) if self.place else []
+
     def value_of(self, node: ast.AST) -> object:
         """Return the value of a part of the line, None if it would have to be computed."""
-        value = lookup(node, self.place.frame) if self.place and self.place.frame else NOTHING
+        value = lookup(node, self.place) if self.place else NOTHING
         return None if value is NOTHING else value
 
     def name_of(self, value: object) -> str:
@@ -99,7 +136,7 @@ class Situation:
         for operand in self.operands:
             if operand.value is value:
                 return operand.name
-        variables = self.place.frame.f_locals if self.place and self.place.frame else {}
+        variables = self.place.variables if self.place else {}
         return next((name for name, other in variables.items() if other is value and not name.startswith("_")), "")
 
     def _called_layer(self) -> nn.Module | None:

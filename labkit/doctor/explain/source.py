@@ -2,7 +2,6 @@
 
 import ast
 import functools
-import linecache
 import textwrap
 from dataclasses import dataclass
 
@@ -32,10 +31,10 @@ class Source:
 
 def source_of(place: Place) -> Source:
     """Return what is written at a place."""
-    lines = linecache.getlines(place.file, place.frame and place.frame.f_globals)
+    lines = place.lines
     if not 0 < place.line <= len(lines):
         return Source("", None, ())
-    tree = _parsed("".join(lines))
+    tree = parsed("".join(lines))
     statement = _statement(tree, place.line) if tree else None
     if statement is None:
         return Source(lines[place.line - 1].strip(), None, ())
@@ -47,7 +46,8 @@ def source_of(place: Place) -> Source:
 
 
 @functools.lru_cache(maxsize=16)
-def _parsed(text: str) -> ast.Module | None:
+def parsed(text: str) -> ast.Module | None:
+    """Return the syntax tree of a file or cell, None if it is not Python."""
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError):

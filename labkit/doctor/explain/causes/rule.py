@@ -20,7 +20,7 @@ class Rule(NamedTuple):
 
     def reason(self, situation: Situation) -> Reason | None:
         """Return the reason, None if this is another kind of error or the rule cannot tell."""
-        if situation.raised.type not in self.types:
+        if situation.raised.type not in self.types and self.types != ("*",):
             return None
         matches = (pattern.search(situation.raised.text) for pattern in self.patterns)
         match = next(filter(None, matches), None)
@@ -38,7 +38,7 @@ def rules() -> Iterator[Rule]:
 def explains(row: str, types: str, *patterns: str) -> Callable[[Find], Find]:
     """Write a function down as the rule for a kind of error.
 
-    types: names of error types, separated by spaces. patterns: regular expressions, of which one has to be found in
+    types: names of error types, separated by spaces, "*" for all of them. patterns: regular expressions, of which one has to be found in
     the text of the error. The function gets the match and the situation.
     """
 
