@@ -1,7 +1,9 @@
 """Chapter 03, fifth part: a random number that is bound to its place."""
 
+import builtins
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -25,15 +27,17 @@ CONFUSABLE = {
     "epoch 3 of sample 2 and epoch 2 of sample 3": ((1, 3, 2), (1, 2, 3)),
     "epoch 1 of sample 11 and epoch 11 of sample 1": ((1, 1, 11), (1, 11, 1)),
 }
-FACTORS = sorted([10**power for power in range(1, 6)] + [2**power for power in range(4, 17)])
+STRIDE = 320  # so many numbers at so long a stride: what begins up to 100,000 samples further on is met
 
 
 def run_draw(answer: Any) -> Any:
     """Call the answer at many places, in two orders: are its numbers bound to their place, and to nothing else?"""
     need_function(answer)
-    if (first := answer(1, 2, 3)) is ...:
+    with _watched_hash() as hashed:
+        first = answer(1, 2, 3)
+    if first is ...:
         return ...
-    if not hasattr(first, "__float__"):
+    if not hasattr(first, "__float__") or (isinstance(first, np.ndarray) and first.ndim > 0):
         raise WrongKind(f"Asked for is a number from 0 up to 1; got {shown(first)}.")
     before = global_state()
     epoch = [float(answer(0, 0, index)) for index in range(100)]
@@ -44,13 +48,47 @@ def run_draw(answer: Any) -> Any:
         "they are spread out: the mean is near a half": 0.3 < sum(epoch) / 100 < 0.7,
         "hardly two are alike": len(set(epoch)) > 95,
         "they are the same in another order": epoch == backwards[::-1],
+        "they are the same in another process: no `hash` of a text": not any(map(_has_text, hashed)),
         "the global generators stood still": stood_still,
         **{f"{name} has another number": float(first) != float(answer(*place)) for name, place in NEIGHBOURS.items()},
         **{f"{name} differ": float(answer(*one)) != float(answer(*two)) for name, (one, two) in CONFUSABLE.items()},
-        "the numbers of the next epoch are new, however many samples there are": all(
-            float(answer(0, 0, count)) != float(answer(0, 1, 0)) for count in FACTORS
-        ),
+        "no epoch or seed begins in the middle of another": not _begins_elsewhere(answer),
     }
+
+
+@contextmanager
+def _watched_hash() -> Iterator[list]:
+    """Note what Python's `hash` is asked for: of a text it is another number in each process."""
+    original, asked = builtins.hash, []
+
+    def watched(value: Any) -> int:
+        asked.append(value)
+        return original(value)
+
+    builtins.hash = watched
+    try:
+        yield asked
+    finally:
+        builtins.hash = original
+
+
+def _has_text(value: Any) -> bool:
+    return any(map(_has_text, value)) if isinstance(value, tuple) else isinstance(value, str | bytes)
+
+
+def _begins_elsewhere(answer: Any) -> bool:
+    """Tell whether the next epoch, or seed, only goes on with numbers that samples or epochs before it had."""
+    far = {float(answer(0, 0, STRIDE * step)): (0, STRIDE * step) for step in range(STRIDE)}
+    epochs = {float(answer(0, epoch, 0)): (epoch, 0) for epoch in range(1, STRIDE)}
+    for met, seed, epoch, count in ((far, 0, 1, STRIDE), (far, 1, 0, STRIDE), (epochs, 1, 0, 1)):
+        for index in range(count):
+            place = met.get(float(answer(seed, epoch, index)))
+            if place and all(  # by chance two numbers may be alike, and not those after them too
+                float(answer(0, place[0], place[1] + more)) == float(answer(seed, epoch, index + more))
+                for more in (1, 2)
+            ):
+                return True
+    return False
 
 
 def _seeded(mix: Callable[[int, int, int], int]) -> Callable[[int, int, int], float]:
@@ -125,8 +163,14 @@ DRAW_FOR = Exercise(
         Misconception(
             "a factor that is too small",
             _seeded(lambda seed, epoch, index: seed * 1_000_000 + epoch * 1_000 + index),
-            "A factor of 1,000 goes well for 1,000 samples. Then sample 1,000 of epoch 0 is sample 0 of epoch 1, and a "
-            "data set grows. Hand over the three numbers themselves.",
+            "A factor of 1,000, say, goes well for 1,000 samples. Then sample 1,000 of epoch 0 is sample 0 of epoch 1; "
+            "and data sets grow. Hand over the three numbers themselves.",
+        ),
+        Misconception(
+            "the hash of a text",
+            _seeded(lambda seed, epoch, index: hash(f"{seed}/{epoch}/{index}")),
+            "Python's `hash` of a text is another one in each process (`PYTHONHASHSEED`), so each worker and each run "
+            "has its own numbers. Here, in one process, you would never notice. `random.Random` takes the text itself.",
         ),
         Misconception(
             "through the global generator",

@@ -27,7 +27,8 @@ def run_flip(answer: Any, images: Tensor) -> Any:
         raise WrongKind(f"Asked for is a batch of the shape of `images`, {tuple(images.shape)}; got {shown(first, 0)}.")
     mirrored, as_it_was = _equal(first, original.flip(3)), _equal(first, original)
     other = ~(mirrored | as_it_was)
-    shares = [_equal(call, original.flip(3)).double().mean().item() for call in calls]
+    fates = torch.stack([_equal(call, original.flip(3)) for call in calls])
+    shares = fates.double().mean(dim=1).tolist()
     return {
         "dtype": str(first.dtype),
         "each picture is mirrored or as it was": not other.any(),
@@ -35,6 +36,8 @@ def run_flip(answer: Any, images: Tensor) -> Any:
         "some have their channels turned round": bool(_equal(first[other], original[other].flip(1)).any()),
         "in each call about half are mirrored": all(0.3 < share < 0.7 for share in shares),
         "in each call all are mirrored, or none": set(shares) <= {0.0, 1.0},
+        "not always the same number is mirrored": len(set(shares)) > 1,
+        "what becomes of a picture tells nothing about another one": _independent(fates),
         "the calls mirror different pictures": not all(torch.equal(first, call) for call in calls),
         "a generator in the same state gives the same": torch.equal(first, answer(images, again)),
         "the global generators stood still": global_state() == state,
@@ -44,6 +47,12 @@ def run_flip(answer: Any, images: Tensor) -> Any:
 def _equal(first: Tensor, second: Tensor) -> Tensor:
     """Tell for each picture whether it is the same in both batches: bool (B,)."""
     return (first == second).flatten(1).all(dim=1)
+
+
+def _independent(fates: Tensor) -> bool:
+    """Tell whether pictures at any distance from each other share their fate, bool (calls, B), in half of the calls."""
+    distances = range(1, fates.shape[1] // 2 + 1)
+    return all(0.35 < (fates == fates.roll(by, 1)).double().mean() < 0.65 for by in distances)
 
 
 def _flip(draw: Callable[[int, torch.Generator], Tensor], axis: int = 3) -> Flip:
@@ -57,6 +66,10 @@ def _flip(draw: Callable[[int, torch.Generator], Tensor], axis: int = 3) -> Flip
 
 def _each(count: int, generator: torch.Generator) -> Tensor:
     return torch.rand(count, generator=generator)
+
+
+def _exactly_half(count: int, generator: torch.Generator) -> Tensor:
+    return torch.randperm(count, generator=generator) / count
 
 
 def _in_place(images: Tensor, generator: torch.Generator) -> Tensor:
@@ -116,6 +129,12 @@ FLIP_BATCH = Exercise(
             _flip(lambda count, generator: torch.rand(count, generator=torch.Generator().manual_seed(0))),
             "A new generator with a fixed seed in each call: the first picture of a batch has the same fate in every "
             "epoch. Go on with the generator that you were given.",
+        ),
+        Misconception(
+            "exactly half of them",
+            _flip(_exactly_half),
+            "In each call the same number of pictures is mirrored: they are not drawn one by one, and what becomes of "
+            "a picture depends on its neighbours in the batch. `torch.rand(len(images), …) < 0.5` asks for each.",
         ),
         Misconception(
             "the batch itself is changed",

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from labkit.exercises.declaration import Misconception
+from labkit.exercises.differences import shown
 from labkit.exercises.exercise import Exercise
 from labkit.exercises.families import WrongKind
 
@@ -29,20 +30,34 @@ def run_picture_folder(answer: Any, files: dict[str, str]) -> Any:
         folder = Path(place)
         sums = {name: _write(folder / name, mode, number) for number, (name, mode) in enumerate(files.items())}
         dataset = answer(folder)
-        if (length := dataset.__len__()) is ...:
+        if (length := _length(dataset)) is ...:
             return ...
         observed = {"len": length, "samples": [_sample(dataset, index) for index in range(min(length, len(files)))]}
         _refuse_another_order(observed["samples"], sums)
-        first = min(name for name, mode in files.items() if mode != "text")
+        dataset, first = answer(folder), min(name for name, mode in files.items() if mode != "text")
         _write(folder / first, "RGB", len(files))
-        observed["sample 0, after its file was replaced"] = _sample(dataset, 0)
+        observed["sample 0, when its file was replaced before anybody asked for it"] = _sample(dataset, 0)
     return observed
 
 
+def _length(dataset: Any) -> Any:
+    length = dataset.__len__() if hasattr(dataset, "__len__") else None
+    if length is not ... and not isinstance(length, int):
+        raise WrongKind(f"`__len__` must return how many samples there are, a whole number; got {shown(length)}.")
+    return length
+
+
 def _sample(dataset: Dataset, index: int) -> Any:
-    """Return a sample; where its file is no picture, that in words, since the error names a folder that is gone."""
+    """Return a sample, its label as a number if it is a tensor that holds one, as torch puts them into a batch.
+
+    Where its file is no picture, say that in words, since the error names a folder that is gone.
+    """
     try:
-        return dataset[index]
+        sample = dataset[index]
+        is_pair = isinstance(sample, tuple | list) and len(sample) == 2
+        if is_pair and isinstance(sample[1], Tensor) and sample[1].ndim == 0 and sample[1].dtype == torch.int64:
+            return sample[0], sample[1].item()
+        return sample
     except UnidentifiedImageError as error:
         return f"a file that is no picture: {Path(str(error).rstrip(chr(39)).rpartition(chr(39))[2]).name}"
 
@@ -62,7 +77,8 @@ def _write(path: Path, mode: str, number: int) -> int | None:
 def _refuse_another_order(samples: list, sums: dict[str, int | None]) -> None:
     """Raise WrongKind, with the names, if these are the right pictures in another order."""
     names = {total: name for name, total in sums.items() if total is not None}
-    pictures = [sample[0] for sample in samples if isinstance(sample, tuple | list) and isinstance(sample[0], Tensor)]
+    pairs = [sample for sample in samples if isinstance(sample, tuple | list) and len(sample) == 2]
+    pictures = [picture for picture, _ in pairs if isinstance(picture, Tensor)]
     found, wanted = [names.get(int(picture.sum()), "") for picture in pictures], sorted(names.values())
     if found != wanted and sorted(found) == wanted:
         raise WrongKind(

@@ -1,5 +1,6 @@
 """Chapter 03, seventh part: a split that keeps groups together."""
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -39,9 +40,13 @@ def _sides(answered: Any) -> tuple[list[int], list[int]]:
     """Return the indices on both sides as sorted lists: their order is nobody's concern."""
     if not isinstance(answered, list | tuple) or len(answered) != 2:
         raise WrongKind(f"Asked for are two sets of indices, (train, validation); got {shown(answered)}.")
-    if any(isinstance(side, Tensor | np.ndarray) and "bool" in str(side.dtype) for side in answered):
+    try:
+        sides = [side.tolist() if isinstance(side, Tensor | np.ndarray) else list(side) for side in answered]
+        train, validation = (sorted(operator.index(index) for index in side) for side in sides)
+    except TypeError:
+        raise WrongKind(f"Indices are whole numbers, in one row for each side; got {shown(answered)}.") from None
+    if any(isinstance(index, bool) for side in sides for index in side):
         raise WrongKind("These are masks. Asked for are indices: `torch.nonzero(mask).flatten()` makes them of a mask.")
-    train, validation = (sorted(int(index) for index in side) for side in answered)
     return train, validation
 
 

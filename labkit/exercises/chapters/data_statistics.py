@@ -59,9 +59,9 @@ def _scans(generator: torch.Generator, *shape: int) -> Tensor:
 CHANNEL_STATISTICS = Exercise(
     name="channel_statistics",
     prompt="Return `(mean, deviation)` of each channel over all training pictures, which are uint8 of shape (N, C, H, "
-    "W). Both are float32 of shape (C,), in units in which 255 is 1. They are to be right to five digits, also for pages "
-    "that are nearly white. (`mean` and `std` of torch take care of that; sums of your own need float64. Divisor n or "
-    "n - 1 is all the same with so many pixels.)",
+    "W). Both are float32 of shape (C,), in units in which 255 is 1. They are to be right to five digits, also for "
+    "pages that are nearly white. (`mean` and `std` of torch take care of that; sums of your own need float64. With so "
+    "many pixels it is all the same whether you divide by n or by n - 1.)",
     stub='''def channel_statistics(pictures):
     """uint8 (N, C, H, W) -> (mean, deviation): float32 (C,) each, of values from 0 to 1."""
     return ...  # your turn''',

@@ -20,7 +20,7 @@ def run_weights(answer: Any, labels: Tensor) -> Any:
         weights = torch.as_tensor(weights, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError):
         raise WrongKind(f"Asked for are the weights, one number for each sample; got {shown(weights)}.") from None
-    return {"weights, in units of their sum": weights / weights.sum()}
+    return {"weights, in units of their sum": weights / weights.abs().sum()}
 
 
 def _each_sample_by_its_class(of_class: Tensor, labels: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ def _run_batches(answer: Any, inputs: Tensor, targets: Tensor, order: Tensor, ba
     batches = answer(inputs, targets, order, batch_size)
     if batches is ... or not hasattr(batches, "__iter__"):
         return batches
-    return [tuple(batch) for batch, _ in zip(batches, range(len(inputs) + 1), strict=False)]
+    return [batch for batch, _ in zip(batches, range(len(inputs) + 1), strict=False)]
 
 
 def _in_stored_order(inputs: Tensor, targets: Tensor, order: Tensor, batch_size: int) -> Batches:
@@ -42,6 +42,12 @@ def _one_batch(inputs: Tensor, targets: Tensor, order: Tensor, batch_size: int) 
 
 def _overlapping(inputs: Tensor, targets: Tensor, order: Tensor, batch_size: int) -> Batches:
     for start in range(len(order)):
+        chosen = order[start : start + batch_size]
+        yield inputs[chosen], targets[chosen]
+
+
+def _one_range_too_long(inputs: Tensor, targets: Tensor, order: Tensor, batch_size: int) -> Batches:
+    for start in range(0, len(order) + 1, batch_size):
         chosen = order[start : start + batch_size]
         yield inputs[chosen], targets[chosen]
 
@@ -94,6 +100,12 @@ BATCHES = Exercise(
             "When the number of samples is no multiple of the batch size, the rest makes a smaller last batch.",
         ),
         Misconception("one batch only", _one_batch, "`return` ends the function with the first batch; use `yield`."),
+        Misconception(
+            "an empty batch at the end",
+            _one_range_too_long,
+            "When the batch size divides the number of samples there is no rest, and your last batch has nothing in "
+            "it: its mean loss is NaN, and with it all weights. `range(0, len(order), batch_size)` stops in time.",
+        ),
         Misconception(
             "the batches overlap",
             _overlapping,

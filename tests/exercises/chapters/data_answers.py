@@ -54,6 +54,20 @@ class FolderWithoutBase:
         return torch.tensor(np.moveaxis(pixels, -1, 0).copy()), torch.tensor(self.number[name]).item()
 
 
+class FolderThatRemembers(FolderByDecodeImage):
+    """Opens a file when its sample is asked for, and keeps it; its labels are tensors."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.kept = {}
+
+    def __getitem__(self, index):
+        if index not in self.kept:
+            picture, label = super().__getitem__(index)
+            self.kept[index] = picture, torch.tensor(label)
+        return self.kept[index]
+
+
 def padded_by_torch(samples):
     return pad_sequence(samples, batch_first=True), torch.tensor(list(map(len, samples)))
 
@@ -128,6 +142,11 @@ def statistics_by_numpy(pictures):
     return torch.tensor(mean, dtype=torch.float32), torch.tensor(deviation, dtype=torch.float32)
 
 
+def statistics_in_float32(pictures):
+    values = pictures / 255
+    return values.mean((0, 2, 3)), values.std((0, 2, 3))
+
+
 def flipped_by_index(images, generator):
     result = images.clone()
     chosen = torch.randint(2, (len(images),), generator=generator).bool()
@@ -159,6 +178,14 @@ def drawn_by_torch(seed, epoch, index):
 def drawn_by_hash_alone(seed, epoch, index):
     digest = hashlib.sha256(f"{seed}-{epoch}-{index}".encode()).digest()
     return int.from_bytes(digest[:6], "big") / 2**48
+
+
+def drawn_by_hash_of_numbers(seed, epoch, index):
+    return random.Random(hash((seed, epoch, index))).random()
+
+
+def drawn_by_wide_factors(seed, epoch, index):
+    return random.Random(seed * 10**24 + epoch * 10**12 + index).random()
 
 
 def drawn_by_labkit(seed, epoch, index):
@@ -234,8 +261,31 @@ def shared_by_tuples(first, second):
     return found
 
 
+def shared_one_by_one(first, second):
+    places = defaultdict(list)
+    for i, picture in enumerate(first.numpy()):
+        places[picture.tobytes()].append(i)
+    for j, picture in enumerate(second.numpy()):
+        for i in places[picture.tobytes()]:
+            yield i, j
+
+
+def shared_by_sorting(first, second):
+    both = np.concatenate([first.numpy(), second.numpy()]).reshape(len(first) + len(second), -1)
+    order = np.lexsort(both.T)
+    ends = np.flatnonzero((both[order][1:] != both[order][:-1]).any(1)) + 1
+    return np.array(
+        [
+            (i, j - len(first))
+            for run in np.split(order, ends)
+            for i in run[run < len(first)]
+            for j in run[run >= len(first)]
+        ]
+    ).reshape(-1, 2)
+
+
 OTHER_WAYS = {
-    "PictureFolder": [FolderByDecodeImage, FolderByImageFolder, FolderWithoutBase],
+    "PictureFolder": [FolderByDecodeImage, FolderByImageFolder, FolderWithoutBase, FolderThatRemembers],
     "pad_batch": [padded_by_torch, padded_by_functional, padded_by_mask],
     "keep_whole_samples": [kept_by_filter, kept_by_hand, kept_by_try],
     "channel_statistics": [
@@ -243,12 +293,20 @@ OTHER_WAYS = {
         statistics_by_counting,
         statistics_by_whole_sums,
         statistics_by_numpy,
+        statistics_in_float32,
     ],
     "flip_batch": [flipped_by_index, flipped_by_gather, flipped_by_order],
-    "draw_for": [drawn_by_text, drawn_by_torch, drawn_by_hash_alone, drawn_by_labkit],
+    "draw_for": [
+        drawn_by_text,
+        drawn_by_torch,
+        drawn_by_hash_alone,
+        drawn_by_hash_of_numbers,
+        drawn_by_wide_factors,
+        drawn_by_labkit,
+    ],
     "balancing_weights": [weights_by_counter, weights_by_inverse, weights_by_numpy, weights_by_comparison],
     "split_groups": [groups_by_python, groups_by_scikit_learn, groups_by_sorting],
-    "shared_pictures": [shared_by_hash, shared_by_unique, shared_by_tuples],
+    "shared_pictures": [shared_by_hash, shared_by_unique, shared_by_tuples, shared_one_by_one, shared_by_sorting],
 }
 
 
