@@ -13,8 +13,6 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, loa
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from labkit.data import shapes as draw_shapes
-
 
 def draws(number: int) -> torch.Generator:
     """Return a fresh generator with that seed."""
@@ -43,10 +41,15 @@ def halves(count: int, *columns: Tensor) -> tuple[TensorDataset, TensorDataset]:
 
 def digits(count: int = 1797) -> tuple[Tensor, Tensor]:
     """Handwritten digits: float32 (N, 1, 8, 8) from 0 to 1 and int64 (N,) of ten."""
+    x, y = shuffled(31, *_digits())
+    return x[:count], y[:count]
+
+
+@cache
+def _digits() -> tuple[Tensor, Tensor]:
     bunch = load_digits()
     x = torch.tensor(bunch.images, dtype=torch.float32)[:, None] / 16
-    x, y = shuffled(31, x, torch.tensor(bunch.target, dtype=torch.int64))
-    return x[:count], y[:count]
+    return x, torch.tensor(bunch.target, dtype=torch.int64)
 
 
 def _table(loaded, number: int) -> tuple[Tensor, Tensor]:
@@ -70,16 +73,12 @@ def diabetes() -> tuple[Tensor, Tensor]:
     return x / x.std(0), y.float()
 
 
-def shapes(count: int = 320, classes: int = 4) -> tuple[Tensor, Tensor]:
-    """Drawn shapes in colour: uint8 (count, 3, 16, 16), int64 (count,)."""
-    x, y = _drawn()
-    return x[y < classes][:count].clone(), y[y < classes][:count].clone()
-
-
-@cache
-def _drawn() -> tuple[Tensor, Tensor]:
-    found = draw_shapes(800, seed=7)
-    return torch.nn.functional.avg_pool2d(found.images.float(), 2).round().to(torch.uint8), found.labels
+def signs(count: int = 600) -> tuple[Tensor, Tensor]:
+    """Arrowheads in a colour of their own on grey: uint8 (N, 3, 12, 12), int64 (N,) of four directions."""
+    x, y = arrows(count)
+    tint = torch.rand(count, 3, 1, 1, generator=draws(44)) - 0.5
+    tint = tint / tint.norm(dim=1, keepdim=True)
+    return (128 + 80 * x * tint).clamp(0, 255).round().to(torch.uint8), y
 
 
 def arrows(count: int = 900, side: int = 12) -> tuple[Tensor, Tensor]:
