@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from labkit.cli import pictures
 from labkit.cli.group import INTERRUPTED, examples, labkit
-from labkit.errors import LabkitError
 
 
 class Listing(click.Group):
@@ -72,7 +72,7 @@ def compare(names: tuple[str, ...], folder: str, as_json: bool) -> None:
 
 @runs.command(epilog=examples("labkit runs plot A B --out curves.png"))
 @click.argument("names", nargs=-1, required=True, metavar="RUN...")
-@click.option("--out", required=True, metavar="FILE.png", type=click.Path(dir_okay=False, path_type=Path))
+@pictures.png_option(required=True)
 @in_option
 def plot(names: tuple[str, ...], out: Path, folder: str) -> None:
     """Draw the loss and the accuracy of runs by epoch into one picture.
@@ -81,18 +81,12 @@ def plot(names: tuple[str, ...], out: Path, folder: str) -> None:
     """
     from labkit.runs import listing, reading
 
-    if out.suffix != ".png":
-        raise LabkitError(f"--out {out} does not end in .png, and a picture is what will be written.")
     recorded = [reading.read(reading.find(name, folder)) for name in names]
     labels = listing.distinct_names(recorded)
     from labkit import show  # only now: it takes seconds
 
     picture = show.runs_curves({label: run.history for label, run in zip(labels, recorded, strict=True)})
-    try:
-        picture.save(out)
-    except OSError as error:
-        raise LabkitError(f"{out} cannot be written: {error.strerror or error}.") from error
-    click.echo(f"{picture.summary}\nwritten: {out}")
+    click.echo(f"{picture.summary}\n{pictures.save(picture, out)}")
 
 
 @labkit.command(epilog=examples("labkit rerun runs/digits-cnn-seed0-20260131-181500", "labkit rerun A --json"))

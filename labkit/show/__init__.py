@@ -20,7 +20,7 @@ from labkit.show.schedules import schedule_explorer, schedule_picture
 from labkit.show.storage import storage_strip
 from labkit.show.switches import switches, switches_control
 from labkit.show.tensor_controls import broadcasting_control, storage_control
-from labkit.show.trials import learning_rate_trial, step_profile
+from labkit.show.trials import learning_rate_trial, memory_estimate, overfit_trial, step_profile
 from labkit.show.underflow import underflow, underflow_picture
 
 __all__ = [
@@ -52,7 +52,9 @@ __all__ = [
     "loading_profile",
     "loss_surface",
     "loss_surface_picture",
+    "memory_estimate",
     "mistakes",
+    "overfit_trial",
     "progress_control",
     "progress_map",
     "quiz",

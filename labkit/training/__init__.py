@@ -4,7 +4,7 @@ from labkit.measuring import Metrics, Predictions, evaluate, evaluation, predict
 from labkit.training.config import Config
 from labkit.training.fit import Run, fit, resume
 from labkit.training.optimizers import make_optimizer
-from labkit.training.projects import Project, loaders, project, rerun_project, resume_project
+from labkit.training.projects import Project, loaders, prepared, project, rerun_project, resume_project
 from labkit.training.schedule import Schedule, rate_at
 from labkit.training.step import Outcome, update, windows
 
@@ -22,6 +22,7 @@ __all__ = [
     "loaders",
     "make_optimizer",
     "predict",
+    "prepared",
     "project",
     "rate_at",
     "rerun_project",

@@ -90,11 +90,7 @@ def rerun_project(folder: Path | str) -> Project:
 
 def _project(config: Config, splits: data.Splits | None, run_folder: Path | None) -> Project:
     started = time.perf_counter()
-    device = devices.choose(config.device)
-    splits = data.load(config.data, seed=config.seed) if splits is None else splits
-    train_loader, val_loader, test_loader = loaders(config, splits)
-    classes = len(splits.train.classes)
-    model = models.build(config.model, splits.train.image_shape, classes, config.seed, config.dropout).to(device)
+    splits, (train_loader, val_loader, test_loader), model = prepared(config, splits)
     if run_folder is None:
         run = fit(model, train_loader, val_loader, config)
     else:
@@ -106,6 +102,16 @@ def _project(config: Config, splits: data.Splits | None, run_folder: Path | None
     if run.folder:
         Record(run.folder).finish(finished.summary())
     return finished
+
+
+def prepared(
+    config: Config, splits: data.Splits | None = None
+) -> tuple[data.Splits, tuple[data.Loader, data.Loader, data.Loader], nn.Module]:
+    """Return what a training begins with: the pictures, their three loaders, and the new model on its device."""
+    splits = data.load(config.data, seed=config.seed) if splits is None else splits
+    shape, classes = splits.train.image_shape, len(splits.train.classes)
+    model = models.build(config.model, shape, classes, config.seed, config.dropout)
+    return splits, loaders(config, splits), model.to(devices.choose(config.device))
 
 
 def loaders(config: Config, splits: data.Splits) -> tuple[data.Loader, data.Loader, data.Loader]:

@@ -101,7 +101,7 @@ class Code:
 def test_code_in_place_of_a_checkpoint_is_not_run_and_the_one_before_is_used(saved, tmp_path, signed, packed):
     path, victim = saved[0], tmp_path / "victim"
     if packed:
-        torch.save({"schema": 1, "epoch": 3, "model": Code(victim)}, path)
+        torch.save({"schema": checkpoint.SCHEMA, "epoch": 3, "model": Code(victim)}, path)
     else:
         path.write_bytes(pickle.dumps(Code(victim)))
     if signed:

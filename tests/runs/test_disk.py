@@ -1,6 +1,7 @@
 """A disk that refuses, a folder that goes, a clock that jumps, two at one run: a sentence, and no good file is lost."""
 
 import builtins
+import itertools
 import os
 import shutil
 import subprocess
@@ -140,14 +141,15 @@ def test_a_folder_that_goes_during_a_run_is_said_and_does_not_come_back_in_part(
     assert not folder.exists()
 
 
-def test_a_clock_that_goes_back_changes_neither_names_nor_times(tmp_path, monkeypatch):
-    moments = iter(range(2_000_000_000, 0, -3600))
+@pytest.mark.parametrize("jump", [-3600, 86_400])
+def test_a_clock_that_jumps_back_or_on_changes_neither_names_nor_times(tmp_path, monkeypatch, jump):
+    moments = itertools.count(1_700_000_000, jump)
     monkeypatch.setattr(time, "time", lambda: float(next(moments)))
     monkeypatch.setattr(time, "strftime", lambda _: "20260131-181500")
     runs = [small_run(tmp_path, "", seed=7) for _ in range(3)]
     stem = "digits-cnn-seed7-20260131-181500"
     assert [run.folder.name for run in runs] == [stem, f"{stem}-2", f"{stem}-3"]
-    assert all(row["seconds"] >= 0 for run in runs for row in run.history)
+    assert all(0 <= row["seconds"] < 3600 for run in runs for row in run.history)
     resumed = resume(small_model(), *small_loaders(), runs[0].folder)
     assert resumed.history == runs[0].history
 

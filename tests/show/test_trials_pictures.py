@@ -6,8 +6,10 @@ import pytest
 
 from labkit import show
 from labkit.show.style import luminance
-from labkit.show.trials import FILLS, HATCHES
+from labkit.show.trials import LOOKS, SPARE_LOOK
 from labkit.trials.learning_rate import LearningRateTrial
+from labkit.trials.memory import MemoryEstimate
+from labkit.trials.overfit import Overfit
 from labkit.trials.step_profile import PARTS, StepProfile
 
 RATES = [1e-3, 1e-2, 1e-1, 1.0]
@@ -45,6 +47,27 @@ def test_the_parts_of_an_update_make_up_its_bar() -> None:
     assert picture.summary == expected and picture.data == rows
 
 
+def test_the_kinds_of_memory_make_up_its_bar() -> None:
+    kinds = ("weights", "buffers", "gradients", "optimizer state", "kept for backward")
+    rows = [{"kind": kind, "bytes": (place + 1) * 2**20, "share": (place + 1) / 15} for place, kind in enumerate(kinds)]
+    picture = show.memory_estimate(MemoryEstimate(rows, "An update", 64))
+    [panel] = picture.figure.axes
+    assert [bar.get_width() for bars in panel.containers for bar in bars] == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert picture.summary.startswith("An update of 64 samples needs 15 MiB: weights 7%, buffers 13%, ")
+    assert picture.data == rows
+
+
+@pytest.mark.parametrize("losses", [[2.0, 1.0, 0.05], [2.0, math.nan], [0.0]])
+def test_the_losses_of_learning_by_heart(losses: list[float]) -> None:
+    picture = show.overfit_trial(Overfit(losses, 1.0, 32, losses[-1] < 0.1, "So it is."))
+    [panel] = picture.figure.axes
+    assert len(picture.data) == len(losses) and picture.data[0] == {"update": 1, "loss": losses[0]} and picture.png()
+    assert picture.summary.endswith("So it is.") and len(panel.lines) == (2 if losses[0] else 1)
+    if losses[0]:
+        assert set(panel.lines[1].get_ydata()) == {0.1} and panel.get_yscale() == "log"
+
+
 def test_every_part_is_known_without_colour() -> None:
-    assert len({HATCHES[part] for part in PARTS}) == len(PARTS)
-    assert all(luminance(FILLS[part]) > 0.4 for part in PARTS if HATCHES[part])  # hatching is seen on light ground
+    looks = [*LOOKS.values(), SPARE_LOOK]
+    assert len({hatch for _, hatch in looks}) == len(looks) and list(LOOKS) == list(PARTS)
+    assert all(luminance(fill) > 0.4 for fill, hatch in looks if hatch)  # hatching is seen on light ground
