@@ -37,10 +37,12 @@ class Outcome:
 
     @property
     def first_right(self) -> bool:
+        """Whether the first finding is the fault."""
         return bool(self.findings) and self.findings[0][0] in self.expected
 
     @property
     def any_right(self) -> bool:
+        """Whether any finding is the fault."""
         return any(fault in self.expected for fault, _ in self.findings)
 
     def false(self, severity: str) -> bool:
@@ -53,12 +55,12 @@ def programs(folder: Path | None, only: str) -> Iterator[tuple[str, tuple[str, .
     from tests.faults.program import corpus
 
     for program in corpus():
-        if only in program.name or only == program.fault:
+        if any(word in program.name or word == program.fault for word in only.split(",")):
             yield program.name, (program.fault, *program.also) if program.fault != "none" else (), program.build
             if program.healthy is not None and program.fault != "none":
                 yield f"{program.name} (mended)", (), program.healthy
     for file in sorted(folder.glob("*.py")) if folder else ():
-        if file.name.startswith(("case_", "ok_")) and only in file.name:
+        if file.name.startswith(("case_", "ok_")) and any(word in file.name for word in only.split(",")):
             specification = importlib.util.spec_from_file_location(file.stem, file)
             module = importlib.util.module_from_spec(specification)
             sys.modules[file.stem] = module
@@ -87,7 +89,7 @@ def outcome(name: str, expected: tuple[str, ...], build: Callable[[], dict], see
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=Path, help="a folder of case_*.py and ok_*.py files")
-    parser.add_argument("--only", default="", help="programs whose name contains this, or faults with this label")
+    parser.add_argument("--only", default="", help="programs whose name contains a word, or with a label, of this list a,b,c")
     parser.add_argument("--seeds", type=int, default=3, help="seeds for healthy programs (faulty ones get the first)")
     parser.add_argument("--all", action="store_true", help="print every program, not only those it gets wrong")
     parser.add_argument("--json", action="store_true", help="end with one JSON line")
@@ -104,7 +106,7 @@ def main() -> None:
                 said = ", ".join(f"{severity} {fault}" for fault, severity in result.findings) or "nothing"
                 mark = "WRONG" if wrong else "right"
                 print(
-                    f"{mark} {name} [{' or '.join(expected) or 'healthy'}] seed {seed}: {said} ({result.seconds:.1f} s)",
+                    f"{mark} {name} [{' or '.join(expected) or 'healthy'}] {seed}: {said} ({result.seconds:.1f} s)",
                     flush=True,
                 )
                 if result.crash:

@@ -53,7 +53,7 @@ def _watched() -> dict[CodeType, tuple[str, str, tuple[str, ...]]]:
         torch.autograd.grad: ("autograd grad", "outputs", ("inputs", "create_graph")),
         optimizer.zero_grad: ("zero_grad", "self", ("set_to_none",)),
         optimizer.__init__: ("optimizer made", "self", ()),
-        torch.nn.utils.clip_grad_norm_: ("clip", "parameters", ("max_norm",)),
+        torch.nn.utils.clip_grad._clip_grads_with_norm_: ("clip", "parameters", ("max_norm",)),  # with them as a list
         torch.nn.utils.clip_grad_value_: ("clip", "parameters", ("clip_value",)),
         schedulers.LRScheduler.step: ("schedule", "self", ()),
         schedulers.ReduceLROnPlateau.step: ("schedule", "self", ("metrics",)),

@@ -2,6 +2,7 @@
 
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from labkit.doctor.program import Program
 UPDATES = 10  # as many as are watched, if they do not take longer than
 SECONDS = 1.5
 SEED = 0
+MOST_WEIGHTS = 2_000_000
 
 
 @dataclass
@@ -42,18 +44,42 @@ class ForwardCall:
 
 
 @dataclass
+class Mark:
+    """The gradients at one moment: kind "backward" (it begins), "step" (it begins), "stepped" (it is over), "end".
+
+    norms: name -> norm of the gradient, None without one. optimizer: number of the optimizer that steps, in the order
+    in which they first stepped. loss: what backward began from. nodes: how many operations its graph has. weights: at
+    steps, name -> copy of the weights; empty for models of more than MOST_WEIGHTS.
+    """
+
+    kind: str
+    order: int
+    norms: dict[str, float | None]
+    optimizer: int = -1
+    loss: float | None = None
+    nodes: int = 0
+    weights: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def nonzero(self) -> set[str]:
+        """Names of the parameters whose gradient is there and is not zero."""
+        return {name for name, norm in self.norms.items() if norm}
+
+
+@dataclass
 class Update:
     """One call of train_step on one batch.
 
     gradients, at the last `optimizer.step` of the update (or, without one, at the end): name -> norm, None where there
     is no gradient. left_over: the same, when the first backward of the update began. made: after the last backward.
     moved: name -> norm of the change ÷ norm of the weights. losses and forwards: what was called on the way.
-    result: what the step returned. growth: tensors with a graph that live longer after this update than before it.
+    marks: the gradients at every backward and step. result: what the step returned.
     """
 
     number: int
     batch: Any
     events: list[Event] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
     losses: list[LossCall] = field(default_factory=list)
     forwards: list[ForwardCall] = field(default_factory=list)
     left_over: dict[str, float | None] = field(default_factory=dict)
@@ -84,6 +110,9 @@ class Recording:
     evaluation_error: Exception | None = None
     modes_after_evaluation: dict[str, bool] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    optimizers: list[torch.optim.Optimizer] = field(default_factory=list)  # those that stepped, in order
+    live: list[int] = field(default_factory=list)  # graphs that were still alive after each update
+    traces: list[weakref.ref] = field(default_factory=list, repr=False)
 
     @property
     def error(self) -> Exception | None:
@@ -104,9 +133,10 @@ def record(program: Program, updates: int = UPDATES, seconds: float = SECONDS, s
         for number, batch in enumerate(program.train_loader):
             if number == updates or (number >= 2 and time.perf_counter() - begin > seconds):
                 break
-            recording.updates.append(_watch_update(program, number, batch))
+            recording.updates.append(_watch_update(recording, number, batch))
             if recording.error is not None:
                 break
+            recording.live.append(sum(trace() is not None for trace in recording.traces))
         recording.warnings = [str(warning.message) for warning in said]
     return recording
 
@@ -126,35 +156,87 @@ def record_evaluation(recording: Recording, loader: Any) -> None:
     recording.modes_after_evaluation = modes(program.model)
 
 
-def _watch_update(program: Program, number: int, batch: Any) -> Update:
-    update = Update(number, batch)
+def _watch_update(recording: Recording, number: int, batch: Any) -> Update:
+    program, update = recording.program, Update(number, batch)
     parameters = dict(program.model.named_parameters())
     before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
 
     def at_event(event: Event) -> None:
-        if event.kind == "backward" and not update.left_over:
-            update.left_over = gradient_norms(parameters)
-        if event.kind == "step":
-            update.gradients = gradient_norms(parameters)
+        if event.kind in ("autograd backward", "step", "stepped"):
+            update.marks.append(_mark(event, parameters, recording))
+        if event.kind == "autograd backward" and not update.left_over:
+            update.left_over = update.marks[-1].norms
+        elif event.kind == "step":
+            update.gradients = update.marks[-1].norms
+        event.subject, event.arguments = _without_graph(event.subject), _without_graph(event.arguments)
 
     recorder = Recorder(at_event)
     recorder.update = number
-    loss_fn = program.loss_fn
     with watched_model(program.model, update.forwards), watched_loss(program, update.losses), recorder.listening():
         try:
-            update.result = program.step(batch)
+            update.result = _without_graph(program.step(batch))
         except Exception as error:  # whatever the user's step raises
             update.error = error
-    program.loss_fn = loss_fn
     update.events = recorder.events
     update.made = gradient_norms(parameters)
     update.gradients = update.gradients or update.made
+    update.marks.append(Mark("end", len(recorder.events), update.made))
     update.learning_rates = [group["lr"] for group in program.optimizer.param_groups if "lr" in group]
     for name, parameter in program.model.named_parameters():
         if name in before and before[name].shape == parameter.shape:
             change = (parameter.detach() - before[name]).norm() / before[name].norm().clamp(min=1e-12)
             update.moved[name] = change.item()
     return update
+
+
+def _mark(event: Event, parameters: dict[str, Tensor], recording: Recording) -> Mark:
+    """Write down the gradients at an event, and number the optimizer that steps."""
+    mark = Mark(event.kind.removeprefix("autograd "), event.order, gradient_norms(parameters))
+    optimizers = recording.optimizers
+    if mark.kind in ("step", "stepped"):
+        known = [number for number, optimizer in enumerate(optimizers) if optimizer is event.subject]
+        if not known:
+            optimizers.append(event.subject)
+        mark.optimizer = known[0] if known else len(optimizers) - 1
+        if sum(parameter.numel() for parameter in parameters.values()) <= MOST_WEIGHTS:
+            mark.weights = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+    else:
+        losses = [leaf for leaf in leaves(event.subject) if isinstance(leaf, Tensor)]
+        if len(losses) == 1 and losses[0].numel() == 1:
+            mark.loss = losses[0].item()
+        mark.nodes = _count_nodes(losses)
+        _tie_to_graph(losses, recording.traces)
+    return mark
+
+
+def _count_nodes(losses: list[Tensor], most: int = 20_000) -> int:
+    """Return how many operations the graph behind some tensors has; no more than `most` are counted."""
+    waiting = [loss.grad_fn for loss in losses if loss.grad_fn is not None]
+    seen = set()
+    while waiting and len(seen) < most:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        waiting.extend(before for before, _ in node.next_functions if before is not None)
+    return len(seen)
+
+
+class _Trace:
+    """Something that lives exactly as long as the operation of a graph that it is tied to."""
+
+
+def _tie_to_graph(losses: list[Tensor], traces: list[weakref.ref]) -> None:
+    """Tie a trace to the graph behind each loss: it is gone when nothing keeps the graph any more."""
+    for loss in losses:
+        if loss.grad_fn is not None:
+            trace = _Trace()
+            loss.grad_fn.metadata["trace"] = trace
+            traces.append(weakref.ref(trace))
+
+
+def _without_graph(thing: Any) -> Any:
+    return mapped(thing, Tensor.detach) if not isinstance(thing, Iterator) else thing
 
 
 def gradient_norms(parameters: dict[str, Tensor]) -> dict[str, float | None]:
@@ -178,7 +260,9 @@ def watched_model(model: nn.Module, calls: list[ForwardCall]) -> Iterator[None]:
     def note(module: nn.Module, inputs: tuple, outputs: Any) -> None:
         tensors = [leaf for leaf in leaves(outputs) if isinstance(leaf, Tensor)]
         needs = any(tensor.requires_grad for tensor in tensors)
-        calls.append(ForwardCall(inputs, detached(outputs), modes(module), torch.is_grad_enabled(), needs))
+        calls.append(
+            ForwardCall(mapped(inputs, Tensor.detach), detached(outputs), modes(module), torch.is_grad_enabled(), needs)
+        )
 
     hook = model.register_forward_hook(note)
     try:

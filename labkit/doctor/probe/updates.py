@@ -1,16 +1,278 @@
-"""The probe of the updates."""
+"""What the optimizers do: what they hold, what they find in the gradients, in which order, and what they move."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
 
+import torch
+import torch.nn as nn
+from torch import Tensor
+from torch.nn import functional
+
+from labkit.doctor.copying import reachable
+from labkit.doctor.probe.rates import RatesEvidence, look_at_rates
 from labkit.doctor.program import Program
-from labkit.doctor.recording import Recording
+from labkit.doctor.recording import Mark, Recording, Update
 
 
 @dataclass
 class UpdatesEvidence:
-    """What was seen of the updates."""
+    """What was seen of the optimizers. Names are names of parameters in the model.
+
+    watched, batches: updates that were watched, and batches of an epoch (None if the loader does not know).
+    missing: trainable, with a gradient, and in no optimizer. missing_as_made: those of them that still look as their
+    layer was made. ahead_of_optimised: those of them whose layer comes after all optimised ones. strangers: tensors in
+    the optimizer that are no part of model, loss or context. shared: whether optimizer and model have any in common.
+    steps: how many times any optimizer stepped; own_steps: the program's own. thrown_away: backward passes whose
+    gradients were cleared before any step used them. emptied: steps that found every gradient cleared after a backward.
+    kept: steps whose gradients still contained those that the step before had used. changed_after: steps after which
+    the gradients were changed to other values that nothing used. windows: backward passes a step uses.
+    weights: for each window the sum of (what backward began from ÷ what loss_fn gave), None if it cannot be told.
+    clips: (norms when it was called, number of parameters it was given that have a gradient, stands after its step).
+    unscaled_late: clips that came before the scaler's `unscale_`. made: optimizers made inside updates.
+    frozen_moved: parameters without requires_grad that an update moved. attribute_frozen: modules with a plain
+    attribute requires_grad. nodes: operations in the graph of each backward. live: graphs alive after each update.
+    reset: parameters that something else than an optimizer overwrote, with what was seen. rates: see RatesEvidence.
+    """
+
+    watched: int = 0
+    batches: int | None = None
+    raised: bool = False
+    missing: list[str] = field(default_factory=list)
+    missing_as_made: list[str] = field(default_factory=list)
+    ahead_of_optimised: list[str] = field(default_factory=list)
+    strangers: int = 0
+    optimised: int = 0
+    shared: bool = True
+    steps: int = 0
+    own_steps: int = 0
+    backwards: int = 0
+    thrown_away: int = 0
+    emptied: int = 0
+    kept: int = 0
+    kept_names: list[str] = field(default_factory=list)
+    changed_after: int = 0
+    windows: list[int] = field(default_factory=list)
+    weights: list[float | None] = field(default_factory=list)
+    clips_before_backward: int = 0
+    clips_of_others: int = 0
+    clips: int = 0
+    unscaled_late: int = 0
+    made: int = 0
+    stateful: bool = False
+    frozen_moved: dict[str, float] = field(default_factory=dict)
+    attribute_frozen: list[str] = field(default_factory=list)
+    nodes: list[int] = field(default_factory=list)
+    live: list[int] = field(default_factory=list)
+    reset: dict[str, str] = field(default_factory=dict)
+    moved: float | None = None
+    rates: RatesEvidence = field(default_factory=RatesEvidence)
 
 
 def look(program: Program, recording: Recording) -> UpdatesEvidence:
-    """Look at the updates: take copies of the program; the recording has some updates and an evaluation of one."""
-    return UpdatesEvidence()
+    """Look at the updates of a recording; nothing is run except schedules, on copies."""
+    seen = UpdatesEvidence(watched=len(recording.updates), raised=recording.error is not None)
+    seen.batches = len(program.train_loader) if hasattr(program.train_loader, "__len__") else None
+    _membership(program, recording, seen)
+    _order(recording, seen)
+    _clipping(recording, seen)
+    _freezing(program, recording, seen)
+    seen.made = sum(event.kind == "optimizer made" for update in recording.updates for event in update.events)
+    seen.stateful = any(
+        "momentum_buffer" in s or "exp_avg" in s for o in recording.optimizers for s in o.state.values()
+    )
+    seen.nodes = [mark.nodes for update in recording.updates for mark in _marks(update, "backward")][:12]
+    seen.live = recording.live
+    moves = [value for update in recording.updates for value in update.moved.values() if value > 0]
+    seen.moved = median(moves) if moves else 0.0
+    _resets(recording, seen)
+    seen.rates = look_at_rates(program, recording)
+    return seen
+
+
+def _marks(update: Update, *kinds: str) -> list[Mark]:
+    return [mark for mark in update.marks if mark.kind in kinds]
+
+
+def optimizers_of(program: Program, recording: Recording) -> list[torch.optim.Optimizer]:
+    """Return the recorded copy's optimizers: its own, those in its context or its functions, those that stepped."""
+    known = [thing for thing in reachable(_pieces(recording.program)) if isinstance(thing, torch.optim.Optimizer)]
+    return [*known, *(one for one in recording.optimizers if all(one is not other for other in known))]
+
+
+def _pieces(program: Program) -> dict:
+    return {name: piece for name, piece in vars(program).items() if name not in ("train_loader", "val_loader")}
+
+
+def _membership(program: Program, recording: Recording, seen: UpdatesEvidence) -> None:
+    copy = recording.program
+    held = {id(p): p for one in optimizers_of(program, recording) for p in _parameters(one)}
+    own = {id(p) for p in _parameters(copy.optimizer)}
+    parameters = dict(copy.model.named_parameters())
+    seen.optimised = len(own)
+    seen.shared = any(id(parameter) in own for parameter in parameters.values())
+    with_gradient = {name for update in recording.updates for name, norm in update.gradients.items() if norm}
+    seen.missing = [n for n, p in parameters.items() if p.requires_grad and id(p) not in held and n in with_gradient]
+    seen.missing_as_made = [name for name in seen.missing if looks_as_made(copy.model, name, parameters[name])]
+    optimised = [number for number, parameter in enumerate(parameters.values()) if id(parameter) in held]
+    order = {name: number for number, name in enumerate(parameters)}
+    seen.ahead_of_optimised = [name for name in seen.missing if optimised and order[name] > max(optimised)]
+    belongs = {id(p) for thing in reachable(_pieces(copy)) if isinstance(thing, nn.Module) for p in thing.parameters()}
+    seen.strangers = sum(1 for key in own if key not in belongs and held[key].grad is None)
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
+def looks_as_made(model: nn.Module, name: str, parameter: Tensor) -> bool:
+    """Say whether a weight matrix lies in the bounds of torch's own initialisation, as no trained one does for long.
+
+    Linear and convolution layers start uniform in ±1/√fan_in (the torch documentation of both). Other layers: False.
+    """
+    owner = model.get_submodule(name.rpartition(".")[0])
+    if not isinstance(owner, nn.Linear | nn.modules.conv._ConvNd) or getattr(owner, "weight", None) is None:
+        return False
+    fan_in = owner.weight[0].numel()
+    bound = fan_in**-0.5
+    return parameter.detach().abs().max().item() <= bound * 1.2
+
+
+def _order(recording: Recording, seen: UpdatesEvidence) -> None:
+    """Follow the gradients through all updates: made, used, cleared, or neither."""
+    marks = [(update, mark) for update in recording.updates for mark in update.marks]
+    seen.backwards = sum(mark.kind == "backward" for _, mark in marks)
+    steps = [mark for _, mark in marks if mark.kind == "step"]
+    seen.steps = len(steps)
+    own = recording.program.optimizer
+    seen.own_steps = sum(recording.optimizers[mark.optimizer] is own for mark in steps)
+    for number, optimizer in enumerate(recording.optimizers):
+        held = {id(parameter) for parameter in _parameters(optimizer)}
+        names = {name for name, parameter in recording.program.model.named_parameters() if id(parameter) in held}
+        if names:
+            _follow(marks, number, names, seen)
+    _thrown_away(marks, seen)
+
+
+def _follow(marks: list[tuple[Update, Mark]], number: int, names: set[str], seen: UpdatesEvidence) -> None:
+    """Follow the gradients of one optimizer's parameters from one of its steps to the next."""
+    backwards: list[tuple[Update, Mark]] = []
+    stepped: Mark | None = None
+    for position, (update, mark) in enumerate(marks):
+        if mark.kind == "backward":
+            backwards.append((update, mark))
+        elif mark.kind == "step" and mark.optimizer == number:
+            began_clean = [not (before.nonzero & names) for _, before in backwards]
+            if stepped is not None and backwards and not any(began_clean) and stepped.nonzero & names:
+                seen.kept += 1
+                seen.kept_names = sorted(stepped.nonzero & names)
+            if backwards and not (mark.nonzero & names) and _made_something(marks, position, names):
+                seen.emptied += 1
+            if backwards:
+                seen.windows.append(len(backwards))
+                seen.weights.append(_weight(backwards))
+        elif mark.kind == "stepped" and mark.optimizer == number:
+            stepped, backwards = mark, []
+            after = next((later for _, later in marks[position + 1 :]), None)
+            if after is not None and after.kind in ("backward", "end") and _changed(mark, after, names):
+                seen.changed_after += 1
+
+
+def _made_something(marks: list[tuple[Update, Mark]], position: int, names: set[str]) -> bool:
+    """Say whether the loss of the last backward before a position could move: it has a graph."""
+    backward = next((mark for _, mark in reversed(marks[:position]) if mark.kind == "backward"), None)
+    return backward is not None and backward.nodes > 0
+
+
+def _changed(before: Mark, after: Mark, names: set[str]) -> bool:
+    """Say whether gradients were changed to other values that are not zero."""
+    pairs = [(before.norms.get(name), after.norms.get(name)) for name in names]
+    pairs = [(old, new) for old, new in pairs if old and new]
+    return bool(pairs) and any(abs(old - new) > 1e-6 * old for old, new in pairs)
+
+
+def _weight(backwards: list[tuple[Update, Mark]]) -> float | None:
+    """Return how much a window weighs its samples: 1 if its gradient is that of the mean over its batches."""
+    total = 0.0
+    for update, mark in backwards:
+        values = [
+            float(call.value) for call in update.losses if isinstance(call.value, Tensor) and call.value.numel() == 1
+        ]
+        if mark.loss is None or len(values) != 1 or values[0] == 0 or len(_marks(update, "backward")) != 1:
+            return None
+        total += mark.loss / values[0]
+    return total
+
+
+def _thrown_away(marks: list[tuple[Update, Mark]], seen: UpdatesEvidence) -> None:
+    """Count backward passes whose gradients were gone before the next backward, without any step between."""
+    waiting: set[str] = set()
+    for position, (_, mark) in enumerate(marks):
+        if mark.kind == "backward":
+            if waiting and not (mark.nonzero & waiting):
+                seen.thrown_away += 1
+            following = marks[position + 1][1] if position + 1 < len(marks) else mark
+            waiting = following.nonzero if following.kind == "end" or following.kind == "step" else set()
+        elif mark.kind == "step":
+            waiting = set()
+
+
+def _resets(recording: Recording, seen: UpdatesEvidence) -> None:
+    """Find weights that changed between two steps: back to what they were at first, or to something without relation."""
+    marks = [mark for update in recording.updates for mark in update.marks if mark.weights]
+    if not marks:
+        return
+    for before, after in pairwise(marks):
+        if (before.kind, after.kind) != ("stepped", "step"):
+            continue
+        for name, now in after.weights.items():
+            old = before.weights.get(name)
+            if old is None or old.shape != now.shape or torch.equal(old, now):
+                continue
+            if torch.equal(now, marks[0].weights[name]):
+                seen.reset[name] = "they are again what they were before the first update"
+            elif old.numel() >= 64 and functional.cosine_similarity(old.flatten(), now.flatten(), dim=0) < 0.5:
+                seen.reset[name] = "they have nothing in common with what the update before had left"
+
+
+def _clipping(recording: Recording, seen: UpdatesEvidence) -> None:
+    for update in recording.updates:
+        scaled = any(event.kind == "scale" and event.subject.is_enabled() for event in update.events)
+        for event in update.events:
+            if event.kind != "clip":
+                continue
+            seen.clips += 1
+            before = [mark for mark in update.marks if mark.order < event.order]
+            after = [mark for mark in update.marks if mark.order > event.order]
+            given = _given(event.subject)
+            if not any(mark.kind == "backward" for mark in before) and any(m.kind == "backward" for m in after):
+                seen.clips_before_backward += 1
+            elif given is not None and not any(parameter.grad is not None for parameter in given):
+                seen.clips_of_others += 1
+            unscaled = any(other.kind == "unscale" and other.order < event.order for other in update.events)
+            seen.unscaled_late += scaled and not unscaled
+
+
+def _given(subject: object) -> list[Tensor] | None:
+    if isinstance(subject, Tensor):
+        return [subject]
+    return [part for part in subject if isinstance(part, Tensor)] if isinstance(subject, list | tuple) else None
+
+
+def _freezing(program: Program, recording: Recording, seen: UpdatesEvidence) -> None:
+    held = {id(p) for one in optimizers_of(program, recording) for p in _parameters(one)}
+    frozen = {n for n, p in recording.program.model.named_parameters() if not p.requires_grad and id(p) in held}
+    for update in recording.updates:
+        for name, change in update.moved.items():
+            if name in frozen and change > 0 and update.gradients.get(name) is not None and _steps_only(update):
+                seen.frozen_moved[name] = change
+    for name, module in program.model.named_modules():
+        if vars(module).get("requires_grad") is False and any(p.requires_grad for p in module.parameters()):
+            seen.attribute_frozen.append(name or "model")
+
+
+def _steps_only(update: Update) -> bool:
+    """Say whether nothing but optimizers can have written into the weights: no loading, no initialising."""
+    return not any(event.kind in ("load", "initialise", "apply") for event in update.events)

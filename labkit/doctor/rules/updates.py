@@ -1,8 +1,254 @@
-"""What is wrong with the updates: rules from the evidence to a finding."""
+"""What is wrong with the updates: which parameters, in which order, with which gradients."""
 
-from collections.abc import Callable
+from itertools import pairwise
 
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
+from labkit.doctor.rules import rates
+from labkit.doctor.rules.mends import optimizer_over_the_model, usual_five_lines
 
-RULES: list[Callable[[Evidence], Finding | None]] = []
+
+def not_in_the_optimizer(evidence: Evidence) -> Finding | None:
+    """Trainable parameters get a gradient, and no optimizer holds them."""
+    seen = evidence.updates
+    forgotten = seen.missing if not seen.shared else sorted({*seen.ahead_of_optimised, *seen.missing_as_made})
+    if not forgotten or not seen.steps:
+        return None
+    strangers = f" It holds {seen.strangers} tensors that no part of the program uses." if seen.strangers else ""
+    return Finding(
+        "param_not_optimised",
+        "fail",
+        f"{len(forgotten)} parameters get a gradient and no optimizer has them: {_names(forgotten)}.{strangers}",
+        "An optimizer moves the tensors that it was given, and those stay the same ones when a layer is replaced later.",
+        "optimizer = torch.optim.Adam(model.parameters(), lr=...)  # after the model is complete",
+        "all(any(p is q for g in optimizer.param_groups for q in g['params']) for p in model.parameters())",
+        "04",
+        mend=optimizer_over_the_model,
+        weight=9,
+        explains=("bad_init", "lr_too_low", "model_too_weak", "vanishing_gradient", "dead_units", "step_missing"),
+    )
+
+
+def no_step(evidence: Evidence) -> Finding | None:
+    """Gradients are made, and the optimizer never uses them."""
+    seen = evidence.updates
+    if seen.raised or not seen.backwards or seen.watched < 2:
+        return None
+    if not seen.own_steps and not seen.thrown_away and seen.backwards < max(seen.batches or 0, 10):
+        return None  # a long window of accumulation may still be open
+    if seen.own_steps and not (seen.thrown_away >= 2 and seen.thrown_away > seen.steps):
+        return None
+    if seen.steps and not seen.own_steps and seen.made:
+        return None
+    what = f"{seen.backwards} backward passes, {seen.own_steps} steps of this optimizer"
+    cleared = f"; {seen.thrown_away} times the gradients were cleared before any step" if seen.thrown_away else ""
+    return Finding(
+        "step_missing",
+        "fail",
+        f"{what}{cleared}.",
+        "Only `optimizer.step()` changes weights; a gradient that is cleared before it is lost.",
+        "loss.backward()\noptimizer.step()  # in every update, after backward",
+        "the weights differ before and after one call of train_step",
+        "05",
+        mend=usual_five_lines,
+        weight=8,
+        explains=("lr_too_low", "vanishing_gradient", "zero_grad_misplaced", "scheduler_misuse"),
+    )
+
+
+def cleared_before_the_step(evidence: Evidence) -> Finding | None:
+    """The step finds gradients that were cleared after backward."""
+    seen = evidence.updates
+    if seen.emptied < 2 or not seen.shared or seen.moved:
+        return None
+    return Finding(
+        "zero_grad_misplaced",
+        "fail",
+        f"At {seen.emptied} of {seen.steps} steps every gradient was zero or None, although backward had just run.",
+        "`zero_grad` between `backward` and `step` throws away what the step should use.",
+        "optimizer.zero_grad()\nloss.backward()\noptimizer.step()",
+        "a gradient is not zero when `optimizer.step()` is called",
+        "05",
+        mend=usual_five_lines,
+        weight=8,
+        explains=("lr_too_low", "vanishing_gradient", "graph_detached"),
+    )
+
+
+def never_cleared(evidence: Evidence) -> Finding | None:
+    """A step uses gradients that an earlier step has used already."""
+    seen = evidence.updates
+    if seen.kept < 2:
+        return None
+    return Finding(
+        "zero_grad_misplaced",
+        "fail",
+        f"At {seen.kept} of {seen.steps} steps the gradient still held what the step before had used "
+        f"({_names(seen.kept_names)}).",
+        "`backward` adds to `.grad`; without clearing, each step repeats all earlier ones.",
+        "optimizer.zero_grad()  # once before the backward passes of every step",
+        "every gradient is zero or None when the first backward after a step begins",
+        "05",
+        mend=usual_five_lines,
+        weight=7,
+        explains=("lr_too_high", "grad_accumulation_scale", "numeric_instability", "clip_misplaced"),
+    )
+
+
+def changed_after_the_step(evidence: Evidence) -> Finding | None:
+    """Gradients are clipped (or changed in another way) at a moment when it has no effect."""
+    seen = evidence.updates
+    if seen.changed_after >= 2:
+        what = f"After {seen.changed_after} of {seen.steps} steps the gradients were changed, and then not used."
+    elif seen.clips_before_backward >= 2:
+        what = (
+            f"{seen.clips_before_backward} of {seen.clips} times gradients were clipped before backward had made them."
+        )
+    elif seen.unscaled_late >= 2:
+        what = f"{seen.unscaled_late} of {seen.clips} times gradients were clipped while they still had the scaler's factor."
+    elif seen.clips_of_others >= 2:
+        what = f"{seen.clips_of_others} of {seen.clips} times parameters were clipped of which none has a gradient."
+    else:
+        return None
+    return Finding(
+        "clip_misplaced",
+        "fail",
+        what,
+        "Clipping acts on `.grad` at the moment it is called: it must stand after backward (and unscale) and before step.",
+        "loss.backward()\ntorch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)\noptimizer.step()",
+        "the norm of the gradients at `optimizer.step()` is at most max_norm",
+        "05",
+        weight=6,
+        explains=("lr_too_high",),
+    )
+
+
+def wrong_scale_of_a_window(evidence: Evidence) -> Finding | None:
+    """Several backward passes for one step weigh more, or less, than one mean."""
+    seen = evidence.updates
+    complete = [(n, w) for n, w in zip(seen.windows, seen.weights, strict=True) if n > 1 and w is not None]
+    if len(complete) < 1 or seen.kept >= 2:
+        return None
+    length, weight = max(complete)
+    if 0.6 < weight < 1.5:
+        return None
+    return Finding(
+        "grad_accumulation_scale",
+        "fail",
+        f"{length} backward passes make one step, and together they weigh {weight:.3g} times one mean loss.",
+        "A sum of gradients is as long as a learning rate that many times larger; divide each loss by the size of the window.",
+        f"(loss / {length}).backward()",
+        "the gradient of a window equals that of one large batch",
+        "05",
+        weight=5,
+        explains=("lr_too_high", "lr_too_low", "loss_scaling"),
+    )
+
+
+def optimizer_made_again(evidence: Evidence) -> Finding | None:
+    """An optimizer is made inside the updates, so that its state is lost."""
+    seen = evidence.updates
+    if seen.made < 2:
+        return None
+    return Finding(
+        "optimizer_recreated",
+        "fail",
+        f"{seen.made} optimizers were made during {seen.watched} updates.",
+        "Momentum and the averages of Adam live in the optimizer: a new one starts from nothing.",
+        "optimizer = torch.optim.Adam(model.parameters(), lr=...)  # once, before the loop",
+        "optimizer.state keeps its entries from one update to the next",
+        "05",
+        mend=usual_five_lines,
+        weight=7,
+        explains=("param_not_optimised", "step_missing", "lr_too_high"),
+    )
+
+
+def graph_kept(evidence: Evidence) -> Finding | None:
+    """Graphs of earlier updates stay alive."""
+    seen = evidence.updates
+    grows = len(seen.nodes) >= 5 and all(
+        later > earlier for earlier, later in zip(seen.nodes, seen.nodes[1:], strict=False)
+    )
+    piles = len(seen.live) >= 4 and all(later > earlier for earlier, later in pairwise(seen.live[-4:]))
+    if not grows and not piles:
+        return None
+    what = f"The graph behind the loss grew from {seen.nodes[0]} to {seen.nodes[-1]} operations in {len(seen.nodes)} updates."
+    if not grows:
+        what = f"After {seen.watched} updates the graphs of {seen.live[-1]} of them are still kept."
+    return Finding(
+        "graph_retained",
+        "fail",
+        what,
+        "Whoever keeps a tensor with a graph keeps every activation behind it: memory grows until it ends.",
+        "total += loss.item()       # numbers, not tensors with a graph\nhidden = hidden.detach()   # before it goes into the next batch",
+        "the memory in use is the same after update 2 and after update 200",
+        "05",
+        weight=5,
+    )
+
+
+def weights_overwritten(evidence: Evidence) -> Finding | None:
+    """Something else than an optimizer overwrites the weights."""
+    seen = evidence.updates
+    if not seen.reset:
+        return None
+    name, how = next(iter(seen.reset.items()))
+    return Finding(
+        "weights_reset",
+        "fail",
+        f"Between two steps {len(seen.reset)} weights were overwritten ({_names(list(seen.reset))}): {how}.",
+        "What the updates have learned is lost each time.",
+        "# initialise, or load a checkpoint, once: before the loop, not inside it",
+        f"model.get_parameter({name!r}) is the same after one update and before the next",
+        "05",
+        weight=8,
+        explains=("lr_too_high", "lr_too_low", "param_not_optimised", "step_missing"),
+    )
+
+
+def frozen_and_moved(evidence: Evidence) -> Finding | None:
+    """Parameters that should be frozen are not."""
+    seen = evidence.updates
+    if seen.attribute_frozen:
+        where = _names(seen.attribute_frozen)
+        what = f"{where} has an attribute requires_grad = False, and its parameters are trained all the same."
+        fix = (
+            f"model.get_submodule({seen.attribute_frozen[0]!r}).requires_grad_(False)  # the method, with an underscore"
+        )
+    elif seen.frozen_moved:
+        what = f"{_names(list(seen.frozen_moved))} do not require a gradient, and the optimizer moved them."
+        fix = "optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=...)"
+    else:
+        return None
+    return Finding(
+        "freeze_ineffective",
+        "fail",
+        what,
+        "An old gradient, with momentum or weight decay, still moves a parameter that was frozen late.",
+        fix,
+        "the frozen weights are equal before and after an update",
+        "04",
+        weight=6,
+    )
+
+
+def _names(names: list[str], most: int = 3) -> str:
+    """Return a few names in a row, and how many more there are."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+RULES = [
+    not_in_the_optimizer,
+    no_step,
+    cleared_before_the_step,
+    never_cleared,
+    changed_after_the_step,
+    wrong_scale_of_a_window,
+    optimizer_made_again,
+    graph_kept,
+    weights_overwritten,
+    frozen_and_moved,
+    *rates.RULES,
+]

@@ -1,0 +1,65 @@
+"""Mechanical fixes: each changes a Program in place, and nothing outside it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from labkit.doctor.program import Program
+
+
+def usual_five_lines(program: Program) -> None:
+    """Use the usual update (clear, forward, backward, step) instead of the program's own."""
+    program.train_step = None
+
+
+def optimizer_over_the_model(program: Program) -> None:
+    """Make an optimizer of the same kind and settings over all trainable parameters of the model."""
+    old = program.optimizer
+    settings = {name: value for name, value in old.param_groups[0].items() if name in old.defaults}
+    trainable = [parameter for parameter in program.model.parameters() if parameter.requires_grad]
+    program.optimizer = type(old)(trainable, **settings)
+    if program.scheduler is not None and getattr(program.scheduler, "optimizer", None) is old:
+        program.scheduler.optimizer = program.optimizer
+
+
+def learning_rate_times(factor: float) -> Callable[[Program], None]:
+    """Return a fix that multiplies every learning rate, in the optimizer and in what the schedule starts from."""
+
+    def mend(program: Program) -> None:
+        for group in program.optimizer.param_groups:
+            for name in ("lr", "initial_lr", "max_lr", "min_lr"):
+                if name in group:
+                    group[name] = group[name] * factor
+        scheduler: Any = program.scheduler
+        if hasattr(scheduler, "base_lrs"):
+            scheduler.base_lrs = [rate * factor for rate in scheduler.base_lrs]
+
+    return mend
+
+
+def without_decay(program: Program) -> None:
+    """Set every weight decay to 0."""
+    for group in program.optimizer.param_groups:
+        if "weight_decay" in group:
+            group["weight_decay"] = 0.0
+
+
+def constant_rate(program: Program) -> None:
+    """Keep the learning rate as it is at the start: the schedule's steps do nothing."""
+    scheduler = program.scheduler
+    if scheduler is None:
+        return
+    scheduler.step = lambda *_, **__: None
+    for group in scheduler.optimizer.param_groups:
+        group["lr"] = group.get("initial_lr", group["lr"])
+
+
+def with_loss(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Program], None]:
+    """Return a fix that changes the model's outputs before loss_fn sees them."""
+
+    def mend(program: Program) -> None:
+        loss_fn = program.loss_fn
+        program.loss_fn = lambda outputs, targets: loss_fn(change(outputs), targets)
+
+    return mend
