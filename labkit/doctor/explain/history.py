@@ -60,14 +60,27 @@ def steps(place: Place) -> list[Step]:
 
 def made_from(place: Place, name: str, most: int = 12) -> list[Step]:
     """Return the assignments that led to a variable before a line, the latest first: its own, those of what it uses."""
-    known, found, waiting = steps(place), [], [(name, place.line)]
+    known, found, waiting = [*_of_class(place), *steps(place)], [], [(name, place.line)]
     while waiting and len(found) < most:
         name, line = waiting.pop(0)
-        before = [step for step in known if step.name == name and step.node.lineno < line]
+        is_shared = "." in name  # an attribute may have been set in another method
+        before = [step for step in known if step.name == name and (is_shared or step.node.lineno < line)]
         if before and before[-1] not in found:
             found.append(before[-1])
             waiting += [(used, before[-1].node.lineno) for used in names_in(before[-1].value)]
     return found
+
+
+def _of_class(place: Place) -> list[Step]:
+    """Return the assignments to attributes in the methods of the class that a place is in."""
+    tree = parsed("".join(place.lines))
+    classes = [
+        node
+        for node in (ast.walk(tree) if tree else ())
+        if isinstance(node, ast.ClassDef) and node.lineno <= place.line <= (node.end_lineno or 0)
+    ]
+    methods = [node for one in classes for node in one.body if isinstance(node, ast.FunctionDef)]
+    return [step for method in methods for step in _steps(method, (), True) if "." in step.name]
 
 
 def names_in(node: ast.AST) -> list[str]:

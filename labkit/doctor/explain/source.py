@@ -86,6 +86,9 @@ def _head(statement: ast.stmt) -> tuple[ast.AST, ...]:
 def _at(statement: ast.stmt, position: tuple[int, int, int, int]) -> ast.AST | None:
     """Return the outermost expression that is written exactly at a position."""
     for node in ast.walk(statement):
-        if hasattr(node, "lineno") and (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset) == position:
+        if (
+            isinstance(node, ast.expr)
+            and (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset) == position
+        ):
             return node
     return None

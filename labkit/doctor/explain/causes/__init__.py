@@ -1,6 +1,7 @@
 """The causes of errors, one module for each family; importing this package writes all rules down."""
 
 from labkit.doctor.explain.causes import (
+    arrays,
     binary_losses,
     broadcasting,
     checkpoints,
@@ -9,6 +10,7 @@ from labkit.doctor.explain.causes import (
     dtypes,
     graphs,
     in_place,
+    indices,
     loading,
     losses,
     modules,
@@ -17,28 +19,32 @@ from labkit.doctor.explain.causes import (
     recurrent,
     reshaping,
     shapes,
-    values,
+    silent,
+    single_values,
 )
 from labkit.doctor.explain.causes.rule import Rule, explains, rules
 
+__all__ = ["Rule", "explains", "rules"]
+
 FAMILIES = (
-    shapes,
-    broadcasting,
-    reshaping,
-    convolutions,
-    norms,
-    recurrent,
-    dtypes,
-    values,
-    losses,
+    arrays,
     binary_losses,
+    broadcasting,
+    checkpoints,
+    convolutions,
+    devices,
+    dtypes,
     graphs,
     in_place,
-    modules,
-    optimizers,
-    checkpoints,
+    indices,
     loading,
-    devices,
+    losses,
+    modules,
+    norms,
+    optimizers,
+    recurrent,
+    reshaping,
+    shapes,
+    silent,
+    single_values,
 )
-
-__all__ = ["FAMILIES", "Rule", "explains", "rules"]

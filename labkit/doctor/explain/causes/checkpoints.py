@@ -131,12 +131,17 @@ def weights_only(match: re.Match, situation: Situation) -> Reason:
     short = name.rpartition(".")[2]
     file = situation.argument(0, "f")
     causes = []
+    once = f"torch.load({file or 'path'}, weights_only=False)  # once, if the file is your own"
     if name.startswith("numpy"):
         why = "NumPy's numbers or arrays are in the file, such as an accuracy computed with it."
-        causes.append(Cause(why, 'torch.save({"accuracy": float(accuracy), …}, path)  # plain numbers when saving'))
+        causes.append(
+            Cause(why, f'{once}\ntorch.save({{"accuracy": float(accuracy), …}}, path)  # plain numbers from now on')
+        )
     elif name.startswith(("argparse", "pathlib", "collections", "omegaconf", "types", "datetime")):
         why = f"Settings are in the file as a {short}."
-        causes.append(Cause(why, 'torch.save({"config": vars(config), …}, path)  # a plain dict when saving'))
+        causes.append(
+            Cause(why, f'{once}\ntorch.save({{"config": vars(config), …}}, path)  # a plain dict from now on')
+        )
     else:
         why = "The whole model was saved, with its class; since PyTorch 2.6 only weights are loaded unless asked otherwise."
         causes.append(

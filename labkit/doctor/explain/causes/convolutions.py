@@ -94,7 +94,12 @@ def dimensions(match: re.Match, situation: Situation) -> Reason:
     takes = getattr(layer, "in_channels", None)
     causes = []
     side = math.isqrt(sizes[1] // takes) if len(sizes) == 2 and isinstance(takes, int) and takes else 0
-    if len(sizes) > full:
+    if len(sizes) == full + 1 and sizes[1] == takes:
+        more = f"nn.Conv{full - 1}d({takes}, {layer.out_channels}, …)"
+        why = f"The data have {full - 1} sides, and this layer is for {full - 2}."
+        causes.append(Cause(why, instead(more, layer, situation)))
+        causes.append(Cause("Or two sides are to become one.", f"{it}.flatten(2)"))
+    elif len(sizes) > full:
         why = f"It has {len(sizes) - full} dimension{'s' if len(sizes) > full + 1 else ''} too many at the front."
         causes.append(Cause(why, f"{it}.flatten(0, {len(sizes) - full})"))
         if 1 in sizes:
@@ -136,14 +141,19 @@ def too_small(match: re.Match, situation: Situation) -> Reason:
     causes = [
         Cause(
             "The pictures were halved too often: the layers before have too many poolings or strides for this size.",
-            f"remove a pooling or a stride before {where.strip('`')}, or give it larger pictures",
+            f"fewer poolings or strides before {where.strip('`')}, or larger pictures",
         )
     ]
-    if window and not is_pool:
+    if is_pool:
+        fix = f"kernel_size={min(map(int, sides))}  # or nn.AdaptiveAvgPool2d(1)"
+        causes.append(Cause("Or its window is too large.", fix))
+    elif window:
         padding = int(window[0]) // 2
         causes.append(
             Cause("The window needs a rim around the picture.", f"padding={padding}  # in {where.strip('`')}")
         )
+    if not situation.made(name) and (situation.input is None or situation.name_of(situation.input)):
+        causes.reverse()  # it is the first layer: nothing before it has made the pictures smaller
     size = "×".join(sides)
     return Reason(
         f"{where} has a window of {'×'.join(window)} and gets {size}."

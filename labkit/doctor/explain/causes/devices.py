@@ -224,24 +224,28 @@ def memory(match: re.Match, situation: Situation) -> Reason:
             )
         names.append(situation.subject)
     if not causes:
-        made = situation.source.call is not None and asked.isdigit()
-        why = (
-            "The sizes are larger than was meant, or dimensions are exchanged."
-            if made and not layer
-            else "The batch is too large."
-        )
-        causes.append(
-            Cause(why, "print the sizes before this line" if made and not layer else "batch_size  # half of it")
-        )
-        causes.append(
-            Cause("Or the whole data set was to be one tensor: take it in batches.", "for batch in x.split(1024): …")
-        )
+        causes.append(_size(situation))
+        causes.append(Cause("Or the data are to be taken in batches.", "for batch in x.split(1024):\n    …"))
     return Reason(
         f"{amount} more were asked for than there are.",
         "Memory holds the weights, their gradients, the optimizer's state, and every value that backward needs.",
         tuple(causes[:3]),
         named(*names, *(one.name for one in tensors)),
     )
+
+
+def _size(situation: Situation) -> Cause:
+    """Return the cause for something that is made too large, or a batch that is."""
+    call = situation.source.call
+    function = ast.unparse(call.func) if call is not None else ""
+    written = ", ".join(map(ast.unparse, call.args)) if call is not None else ""
+    if function.endswith("Linear"):
+        why = f"`{function}({written})` has a weight for every pair of input and output: too many."
+        return Cause(why, f"{function}(…)  # fewer inputs: convolutions and pooling before it")
+    if function.startswith("torch.") and written:
+        why = f"`{function}({written})` makes the product of its sizes: one of them is larger than was meant."
+        return Cause(why, f"{function}(…)  # smaller, in batches, or of dtype float16")
+    return Cause("The batch is too large.", "batch_size  # a half of it")
 
 
 @explains("device-assert", "AcceleratorError RuntimeError", r"device-side assert triggered")
@@ -253,14 +257,10 @@ def device_assert(match: re.Match, situation: Situation) -> Reason:
         "Class numbers are 0 to classes - 1, and indices 0 to the size - 1; on a GPU this is checked without a message.",
         (
             Cause(
-                "A target names a class that the model does not have.",
-                "targets.min(), targets.max()  # against the number of outputs",
+                "Most often a target names a class that the model does not have. On the CPU the same line says which.",
+                'device = "cpu"  # after a restart of the kernel; or CUDA_LAUNCH_BLOCKING=1 before the start',
             ),
             Cause("Or a token has no row in an embedding.", "tokens.max() < embedding.num_embeddings"),
-            Cause(
-                "On the CPU the same line names the value. Restart the kernel first.",
-                'device = "cpu"  # or CUDA_LAUNCH_BLOCKING=1 before the start',
-            ),
         ),
         named(*tensors),
     )

@@ -47,7 +47,7 @@ def _loss_of(situation: Situation) -> Operand:
 def no_graph(match: re.Match, situation: Situation) -> Reason:
     """Explain a loss without a past: the cut is looked for in the statements that made it."""
     loss = _loss_of(situation)
-    causes = _cut(situation, loss)
+    causes = _inputs(situation) or _cut(situation, loss)
     frozen = [name for name, model in situation.models if _is_frozen(model)]
     if frozen:
         fix = (
@@ -70,6 +70,24 @@ def no_graph(match: re.Match, situation: Situation) -> Reason:
     )
 
 
+def _inputs(situation: Situation) -> list[Cause]:
+    """Return what to do where the gradient of something was asked for that does not require one."""
+    call = situation.source.call
+    if call is None or not ast.unparse(call.func).endswith("autograd.grad") or len(call.args) < 2:
+        return []
+    for node in call.args[1].elts if isinstance(call.args[1], ast.List | ast.Tuple) else call.args[1:2]:
+        value = situation.value_of(node)
+        if isinstance(value, Tensor) and not value.requires_grad:
+            name = ast.unparse(node)
+            return [
+                Cause(
+                    f"`{name}` does not require a gradient, so nothing was recorded.",
+                    f"{name}.requires_grad_()  # before the forward",
+                )
+            ]
+    return []
+
+
 def _names_of(causes: list[Cause]) -> list[str]:
     return [name for cause in causes for name in re.findall(r"`(\w+)`", cause.why)]
 
@@ -85,8 +103,8 @@ def _cut(situation: Situation, loss: Operand) -> list[Cause]:
         return []
     parts = [situation.source.expression] if situation.source.expression is not None else []
     causes = [_cause(ast.unparse(part), cut) for part in parts for cut in _cuts_in(part)]
-    for name in names_in(ast.parse(loss.name, mode="eval")):
-        for step in made_from(situation.place, name):
+    for name in dict.fromkeys([loss.name, *names_in(ast.parse(loss.name, mode="eval"))]):
+        for step in situation.made(name):
             if not step.is_recorded:
                 why = f"`{step.name}` was made under `torch.no_grad()`: `{step.text}`."
                 return [*causes, Cause(why, f"{step.text}  # outside of the with block")]
@@ -170,6 +188,11 @@ def not_scalar(match: re.Match, situation: Situation) -> Reason:
     loss = _loss_of(situation)
     sizes = f"is {shape(loss.value)}" if isinstance(loss.value, Tensor) else "has several values"
     causes = [Cause("It was not reduced to one number.", f"{simple(loss.name)}.mean().backward()")]
+    call = situation.source.call
+    if call is not None and ast.unparse(call.func).endswith("grad"):
+        given = ", ".join([f"{simple(loss.name)}.sum()", *map(ast.unparse, call.args[1:])])
+        why = "For the slope at every point the values are summed: each depends on its own point only."
+        causes[0] = Cause(why, f"{ast.unparse(call.func)}({given})")
     losses = [
         (name, value)
         for name, value in [*situation.place.variables.items(), *situation.place.global_variables.items()]
@@ -198,6 +221,7 @@ def nan(match: re.Match, situation: Situation) -> Reason:
         "LinalgVectorNorm": ("The slope of a norm is not defined at 0.", "torch.sqrt((x ** 2).sum() + 1e-8)"),
         "Exp": ("The exponential of a large number is infinite.", "torch.exp(x.clamp(max=50))"),
         "Acos": ("The slope is infinite at -1 and 1.", "torch.acos(x.clamp(-1 + 1e-6, 1 - 1e-6))"),
+        "Mul": ("Something infinite was multiplied by 0, such as the logarithm of 0.", "x * torch.log(x + 1e-8)"),
         "Where": (
             "`where` takes the gradient of both sides, also of the one that is not chosen.",
             "x = torch.where(x > 0, x, 1.0)  # before the operation",

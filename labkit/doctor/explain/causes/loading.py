@@ -161,8 +161,9 @@ def use(match: re.Match, situation: Situation) -> Reason | None:
             what = "`sampler` and `shuffle` were both given."
             causes = [
                 Cause(
-                    "The sampler says the order: leave out shuffle.",
-                    f"DataLoader({data or 'dataset'}, sampler={situation.argument(99, 'sampler') or 'sampler'})",
+                    "The sampler says the order.",
+                    f"DataLoader({data or 'dataset'}, sampler={situation.argument(99, 'sampler') or 'sampler'}, "
+                    "shuffle=False)",
                 )
             ]
             names.append(situation.argument(99, "sampler"))

@@ -210,13 +210,10 @@ def batch_size(match: re.Match, situation: Situation) -> Reason:
         why = "A view or reshape in the model put several samples into a row, or one sample into several."
         causes.append(Cause(why, "x.flatten(1)  # in place of view(-1, …): keeps the batch"))
     else:
-        why = "A view or reshape with -1 in the model changes the number of rows."
+        why = f"They are from different batches, of {rows} and of {count} samples."
+        causes.append(Cause(why, f"assert len({outputs.name}) == len({targets.name})"))
+        why = "Or a view or reshape with -1 in the model changes the number of rows."
         causes.append(Cause(why, "x.flatten(1)  # in place of view(-1, …): keeps the batch"))
-        causes.append(
-            Cause(
-                "Outputs and targets are from different batches.", f"assert len({outputs.name}) == len({targets.name})"
-            )
-        )
     sizes = [f" is {shape(value)}" if isinstance(value, Tensor) else "" for value in (x, y)]
     return Reason(
         f"`{outputs.name}`{sizes[0]}, and `{targets.name}`{sizes[1]}: {rows} rows for {count} targets.",

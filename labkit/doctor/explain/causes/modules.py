@@ -122,7 +122,8 @@ def attribute(match: re.Match, situation: Situation) -> Reason | None:
     kind, wanted = match["type"], match["attribute"]
     if not hasattr(Tensor, wanted):
         return None
-    in_torch = any(re.search(r"[/\\]torch[/\\]nn[/\\]", place.file) for place in situation.raised.library_places)
+    inside = [place for place in situation.raised.library_places if place.function != "__getattr__"]
+    in_torch = any(re.search(r"[/\\]torch[/\\]nn[/\\]", place.file) for place in inside)
     value, name = _stranger(situation, kind, 1)
     is_module = isinstance(value, nn.Module)
     expression = situation.source.expression
@@ -167,9 +168,11 @@ def _not_a_tensor(situation: Situation, odd: Operand, kind: str, wanted: str) ->
     name, it, value = odd.name, simple(odd.name or "x"), odd.value
     short = kind.rpartition(".")[2]
     if isinstance(value, nn.Module) or hasattr(nn, short):
-        call = re.fullmatch(r"(?:torch\.)?(?:nn\.)?\w+\((.+)\)", name)
+        made = next((ast.unparse(step.value) for step in situation.made(name) if step.name == name), name)
+        call = re.fullmatch(r"((?:torch\.)?(?:nn\.)?[A-Z]\w+)\((.+)\)", made)
+        call = call if call and not isinstance(value, nn.Linear) else None
         causes = [
-            Cause("A layer is made first, and then called with its input.", f"{name.partition('(')[0]}()({call[1]})")
+            Cause("A layer is made first, and then called with its input.", f"{call[1]}()({call[2]})")
             if call
             else Cause("The layer itself was given, and not what it gives.", f"{it}(x)")
         ]

@@ -4,6 +4,7 @@ import re
 
 from torch import Tensor
 
+from labkit.doctor.explain.causes.loading import loader_name
 from labkit.doctor.explain.causes.rule import explains
 from labkit.doctor.explain.causes.wording import instead, named, numbers, shape, simple
 from labkit.doctor.explain.explanation import Cause, Reason
@@ -18,25 +19,25 @@ from labkit.doctor.explain.situation import Situation
 def one_sample(match: re.Match, situation: Situation) -> Reason:
     """Explain a batch of one sample: the last one, or a prediction in training mode."""
     sizes, name = numbers(match[2]), situation.subject
-    loader = next((key for key in _variables(situation) if "loader" in key.lower()), "train_loader")
+    loader = loader_name(situation)
     model = next((key for key, model in situation.models if situation.layer in list(model.modules())), "model")
     causes = [
-        Cause("The last batch of an epoch has one sample left over.", f"{loader} = DataLoader(…, drop_last=True)"),
+        Cause(
+            "The last batch of an epoch has one sample left over.",
+            f"{loader or 'train_loader'} = DataLoader(…, drop_last=True)",
+        ),
         Cause("One sample is predicted, and the model is in training mode.", f"{model}.eval()"),
     ]
+    if not loader:
+        causes.reverse()
     return Reason(
         f"`{situation.layer_name or 'The layer'}` gets {shape(sizes)}"
         + (f" from `{name}`: " if name else ": ")
         + "one value for each channel has no spread.",
         "In training, normalisation takes mean and variance over the batch, and needs more than one value for them.",
-        tuple(causes if match[1].startswith("value") else causes[1:]),
+        tuple(cause for cause in causes if match[1].startswith("value") or "eval" in cause.fix),
         named(name, situation.layer_name),
     )
-
-
-def _variables(situation: Situation) -> list[str]:
-    places = (*situation.raised.outside, *situation.raised.places)
-    return [name for place in places if place.is_of_user for name in place.variables]
 
 
 @explains(

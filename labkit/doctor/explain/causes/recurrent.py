@@ -164,7 +164,9 @@ def heads(match: re.Match, situation: Situation) -> Reason:
         f"{embedding} numbers cannot be divided among {count} heads.",
         "Every head gets embed_dim ÷ num_heads numbers, and that must be a whole number.",
         (
-            Cause(f"The number of heads is one of {', '.join(fitting)}.", f"num_heads={nearest}"),
+            Cause(
+                f"The number of heads must divide embed_dim: it is one of {', '.join(fitting)}.", f"num_heads={nearest}"
+            ),
             Cause("Or the embedding is a multiple of it.", f"embed_dim={-(-embedding // count) * count}"),
         ),
         tuple(name for name in names if not name.isdigit()),

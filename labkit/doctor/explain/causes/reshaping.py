@@ -222,6 +222,17 @@ def no_such_dimension(match: re.Match, situation: Situation) -> Reason:
                 f"{name}.unsqueeze(0)",
             )
         )
+    call = situation.source.call
+    function = ast.unparse(call.func).rpartition(".")[2] if call is not None else ""
+    if situation.layer is not None or function in (
+        "transpose",
+        "permute",
+        "flatten",
+        "swapaxes",
+        "movedim",
+        "unflatten",
+    ):
+        causes.reverse()  # these are written for a whole batch
     return Reason(
         f"`{owner.name or 'The tensor'}` is {sizes}, so its dimensions are 0 to {last}; there is no dimension {got}.",
         "Dimensions are counted from 0; -1 is the last one.",

@@ -103,7 +103,7 @@ def _transposed(left: str, right: str, rows: int, size: int, wanted: int, gives:
         causes.append(Cause(f"`{left}` lies the wrong way.", f"{left}.T @ {right}"))
     if not causes:
         fix = f"assert {left}.shape[-1] == {right}.shape[-2]  # find where one of them got its size"
-        causes.append(Cause("One of the two was made with another size.", fix))
+        causes.append(Cause(f"One of the two was made with another size: {size} and {wanted} must be equal.", fix))
     return tuple(causes)
 
 
@@ -123,13 +123,17 @@ def product_with_vector(match: re.Match, situation: Situation) -> Reason | None:
     return Reason(
         f"`{left.name}` is {sizes[0]} and `{right.name}` is {sizes[1]}.",
         "In a product with a vector, the last size of the first must be the size of the vector.",
-        (
-            Cause(
-                "One of the two was made with another size.", f"assert {left.name}.shape[-1] == {right.name}.shape[0]"
-            ),
-        ),
+        (_with_vector(left, right),),
         named(left.name, right.name),
     )
+
+
+def _with_vector(left: Operand, right: Operand) -> Cause:
+    sizes = [tuple(side.value.shape) if isinstance(side.value, Tensor) else () for side in (left, right)]
+    if len(sizes[0]) == 2 and sizes[0][:1] == sizes[1]:
+        return Cause(f"`{left.name}` lies the wrong way.", f"{simple(left.name)}.T @ {right.name}")
+    fix = f"assert {left.name}.shape[-1] == {right.name}.shape[0]"
+    return Cause("One of the two was made with another size.", fix)
 
 
 @explains(
