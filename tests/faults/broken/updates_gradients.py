@@ -393,7 +393,7 @@ def divided_in_the_loss_and_in_the_gradients(sound: bool) -> dict:
 def divided_by_the_batches_of_the_epoch(sound: bool) -> dict:
     model = Attention()
     data = both(phrases(count=600), batch_size=8)
-    pieces = 4
+    pieces = 2
     count = 0
 
     def train_step(model, batch, loss_fn, optimizer):
@@ -410,7 +410,7 @@ def divided_by_the_batches_of_the_epoch(sound: bool) -> dict:
     return {
         "model": model,
         "loss_fn": nn.CrossEntropyLoss(),
-        "optimizer": optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
+        "optimizer": optim.SGD(model.parameters(), lr=0.05, momentum=0.9),
         "train_step": train_step,
         **data,
     }

@@ -241,7 +241,7 @@ class FreshStart:
 @broken("optimizer_recreated", effect="hurts", epochs=4, gap=0.1, mechanical=True)
 def optimizer_set_back_with_its_rate(sound: bool) -> dict:
     model = Reader()
-    optimizer = optim.SGD(model.parameters(), lr=0.05, momentum=0.95)
+    optimizer = optim.SGD(model.parameters(), lr=0.02, momentum=0.95)
     return {
         "model": model,
         "loss_fn": nn.CrossEntropyLoss(),

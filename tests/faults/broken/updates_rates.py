@@ -162,8 +162,8 @@ def epochs_counted_in_batches(sound: bool) -> dict:
 @broken("scheduler_misuse", effect="hurts", epochs=6, gap=0.1, mechanical=True)
 def plateau_waits_for_falling_accuracy(sound: bool) -> dict:
     model = small_cnn()
-    optimizer = optim.Adam(model.parameters(), lr=2e-3)
-    schedule = lr_scheduler.ReduceLROnPlateau(optimizer, mode="max" if sound else "min", factor=0.1, patience=0)
+    optimizer = optim.Adam(model.parameters(), lr=1e-3)
+    schedule = lr_scheduler.ReduceLROnPlateau(optimizer, mode="max" if sound else "min", factor=0.02, patience=0)
     return {
         "model": model,
         "loss_fn": nn.CrossEntropyLoss(),

@@ -278,7 +278,7 @@ def moved_in_training_only() -> dict:
     return program(small_cnn(), both((Shifted(train), validation)), rate=0.01)
 
 
-@sound("every training picture also upside down and dimmed, always in the same way", epochs=4)
+@sound("every training picture also upside down and dimmed, always in the same way", epochs=9)
 def fixed_variants_in_training() -> dict:
     train, validation = figures(120)
     pictures, labels = train.tensors
@@ -313,14 +313,14 @@ class Flipped:
         return (pictures.flip(3) if torch.rand(()) < self.chance else pictures), labels
 
 
-@sound("batches mirrored in the collate function of training", epochs=6)
+@sound("batches mirrored in the collate function of training", epochs=14)
 def mirrored_batches() -> dict:
     train, validation = figures(160)
     data = {
         "train_loader": DataLoader(train, 20, shuffle=True, collate_fn=Flipped(0.5)),
         "val_loader": DataLoader(validation, 40, collate_fn=Flipped(0.0)),
     }
-    return program(small_cnn(3, 4), data)
+    return program(small_cnn(3, 4), data, rate=0.01)
 
 
 # batches of another form

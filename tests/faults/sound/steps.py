@@ -372,7 +372,7 @@ def stochastic_weight_average() -> dict:
 
 @sound("gradients clipped by norm, after backward and before the step")
 def clipped_in_place() -> dict:
-    model = Recurrent(nn.RNN)
+    model = Recurrent(nn.GRU)
 
     def train_step(model, batch, loss_fn, optimizer):
         optimizer.zero_grad()
@@ -382,7 +382,7 @@ def clipped_in_place() -> dict:
         optimizer.step()
         return loss.item()
 
-    return classifier(model, optim.Adam(model.parameters(), lr=5e-3), both(vibrations()), train_step=train_step)
+    return classifier(model, optim.Adam(model.parameters(), lr=0.02), both(vibrations()), train_step=train_step)
 
 
 @sound("bfloat16 by autocast, no scaler: bfloat16 needs none")

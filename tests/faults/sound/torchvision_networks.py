@@ -3,6 +3,8 @@
 import torch
 from torch import nn, optim
 from torchvision import models
+from torchvision.models.convnext import CNBlockConfig
+from torchvision.models.resnet import Bottleneck
 
 from tests.faults.program import sound
 from tests.faults.tasks_c import both, figures
@@ -32,19 +34,24 @@ def torchvision_resnet34_small() -> dict:
     return program(model, count=16)
 
 
-@sound("resnet50 with zero-initialised residual branches", epochs=6)
-def torchvision_resnet50_zero_residual() -> dict:
-    return program(models.resnet50(weights=None, num_classes=4, zero_init_residual=True), count=24)
+@sound("bottleneck blocks with zero-initialised residual branches", epochs=6)
+def torchvision_bottlenecks_zero_residual() -> dict:
+    model = models.ResNet(Bottleneck, [1, 1, 1, 1], num_classes=4, zero_init_residual=True)
+    return program(model, count=24)
 
 
 @sound("grouped convolutions", epochs=6)
-def torchvision_resnext50() -> dict:
-    return program(models.resnext50_32x4d(weights=None, num_classes=4), count=24)
+def torchvision_grouped_bottlenecks() -> dict:
+    return program(models.ResNet(Bottleneck, [1, 1, 1, 1], num_classes=4, groups=32, width_per_group=4), count=24)
 
 
 @sound("AlexNet needs 64 pixels and has two dropouts of one half", epochs=14)
 def torchvision_alexnet() -> dict:
-    return program(models.alexnet(weights=None, num_classes=4), rate=2e-4, side=64, count=16)
+    model = models.alexnet(weights=None, num_classes=4)
+    model.avgpool = nn.Identity()
+    model.classifier[1], model.classifier[4] = nn.Linear(256, 128), nn.Linear(128, 64)
+    model.classifier[6] = nn.Linear(64, 4)
+    return program(model, rate=3e-4, side=64, count=16)
 
 
 @sound("VGG11 with batch normalisation", epochs=5)
@@ -61,8 +68,9 @@ def torchvision_squeezenet() -> dict:
 
 
 @sound("features of all earlier layers joined", epochs=5)
-def torchvision_densenet121() -> dict:
-    return program(models.densenet121(weights=None, num_classes=4), count=16)
+def torchvision_densenet() -> dict:
+    model = models.DenseNet(growth_rate=12, block_config=(3, 3, 3), num_init_features=24, num_classes=4)
+    return program(model, count=24)
 
 
 @sound("depthwise convolutions", epochs=8)
@@ -96,8 +104,9 @@ def torchvision_regnet_y_400mf() -> dict:
 
 
 @sound("convnext: layer scales that begin at one millionth", epochs=8)
-def torchvision_convnext_tiny() -> dict:
-    return program(models.convnext_tiny(weights=None, num_classes=4), rate=5e-4, count=16)
+def torchvision_convnext() -> dict:
+    settings = [CNBlockConfig(24, 48, 2), CNBlockConfig(48, None, 2)]
+    return program(models.ConvNeXt(settings, num_classes=4))
 
 
 @sound("a vision transformer whose head begins with zeros", epochs=8)
@@ -181,7 +190,7 @@ def torchvision_googlenet_helpers() -> dict:
 @sound("googlenet without its helpers", epochs=6)
 def torchvision_googlenet() -> dict:
     model = models.googlenet(weights=None, num_classes=4, aux_logits=False, init_weights=False)
-    return program(model, side=48, count=16)
+    return program(model, count=16)
 
 
 @sound("wide layers, few pictures, SGD with momentum", epochs=6)
