@@ -58,7 +58,7 @@ def sampler_that_goes_topic_by_topic(sound: bool) -> dict:
     return {
         "model": model,
         "loss_fn": F.cross_entropy,
-        "optimizer": optim.Adam(model.parameters(), lr=0.03),
+        "optimizer": optim.SGD(model.parameters(), lr=0.5, momentum=0.9),
         "train_loader": DataLoader(train, 20, sampler=Blocks(train.tensors[1], mixed=sound)),
         "val_loader": DataLoader(validation, 200),
     }
@@ -66,8 +66,7 @@ def sampler_that_goes_topic_by_topic(sound: bool) -> dict:
 
 @broken("not_shuffled", effect="hurts", epochs=3, gap=0.1, mechanical=True)
 def table_sorted_by_diagnosis(sound: bool) -> dict:
-    features, labels = tasks.tumours()
-    features = (features - features[:400].mean(0)) / features[:400].std(0)
+    features, labels = tasks.rare(900, share=0.5)
 
     class Table(Dataset):
         def __init__(self, rows: slice, ordered: bool):
@@ -80,13 +79,13 @@ def table_sorted_by_diagnosis(sound: bool) -> dict:
         def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
             return self.rows[index]
 
-    model = nn.Sequential(nn.Linear(30, 16), nn.ReLU(), nn.Linear(16, 2))
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))
     return {
         "model": model,
         "loss_fn": nn.CrossEntropyLoss(),
-        "optimizer": optim.SGD(model.parameters(), lr=0.3, momentum=0.9),
-        "train_loader": DataLoader(Table(slice(0, 400), ordered=True), 10, shuffle=sound),
-        "val_loader": DataLoader(Table(slice(400, 569), ordered=False), 200),
+        "optimizer": optim.SGD(model.parameters(), lr=0.05, momentum=0.9),
+        "train_loader": DataLoader(Table(slice(0, 600), ordered=True), 10, shuffle=sound),
+        "val_loader": DataLoader(Table(slice(600, 900), ordered=False), 200),
     }
 
 
@@ -197,7 +196,7 @@ def noise_piles_up_in_the_store(sound: bool) -> dict:
 
 
 @broken("data_mutated", effect="hurts", epochs=5, gap=0.15, mechanical=True)
-def batch_standardised_where_it_is_stored(sound: bool) -> dict:
+def row_centred_where_it_is_stored(sound: bool) -> dict:
     rows, labels = tasks.wines()
     rows = ((rows - rows.mean(0)) / rows.std(0)).numpy()
 
