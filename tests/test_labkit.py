@@ -1,14 +1,31 @@
 """The package itself: light to import, and every part reachable from it."""
 
+import ast
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import labkit
 from labkit import errors
 
+#: From the lowest floor to the highest: a part imports from floors below its own, never from its own or from above.
+FLOORS = (
+    {"errors", "durable", "table"},
+    {"devices", "processes", "randomness"},
+    {"autograd", "models", "tensors"},
+    {"data"},
+    {"measuring"},
+    {"runs"},
+    {"training"},
+    {"trials"},
+    {"doctor", "exercises"},
+    {"course", "show"},
+    {"environment"},
+    {"cli"},
+)
 NOT_PARTS = {"__main__", "cli", "durable", "table"}  # entrances and what only labkit itself uses
 
 
@@ -39,6 +56,31 @@ def test_every_module_is_a_part() -> None:
     modules = {module.name for module in pkgutil.iter_modules(labkit.__path__)}
     assert modules - NOT_PARTS == set(labkit.PARTS)
     assert set(labkit.PARTS) < set(dir(labkit))
+
+
+def test_imports_run_one_way() -> None:
+    floor = {part: number for number, parts in enumerate(FLOORS) for part in parts}
+    assert set(floor) == {*labkit.PARTS, *NOT_PARTS} - {"__main__"}
+    root, upwards = Path(labkit.__file__).parent, []
+    for module in root.rglob("*.py"):
+        part = module.relative_to(root).parts[0].removesuffix(".py")
+        for other in imported_parts(module) - {part} if part in floor else ():
+            if floor[other] >= floor[part]:
+                upwards.append(f"{module.relative_to(root)} imports labkit.{other}")
+    assert not upwards
+
+
+def imported_parts(module: Path) -> set[str]:
+    """Return the parts of labkit that a module names in its imports, wherever they stand in it."""
+    found = set()
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module == "labkit":
+            found |= {name.name for name in node.names} - {"__version__"}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("labkit."):
+            found.add(node.module.split(".")[1])
+        elif isinstance(node, ast.Import):
+            found |= {name.name.split(".")[1] for name in node.names if name.name.startswith("labkit.")}
+    return found
 
 
 def test_a_wrong_name_is_answered_with_the_right_ones() -> None:

@@ -4,11 +4,11 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import psutil  # comes along with ipykernel
 import torch
 import torch.nn as nn
 from torch.optim import Optimizer
 
-from labkit.environment.machine import probe_memory
 from labkit.measuring import LossFunction, cross_entropy
 from labkit.measuring.metrics import device_of
 from labkit.measuring.misfit import is_out_of_memory
@@ -76,7 +76,7 @@ def _computed(model: nn.Module, example: Example, limit_bytes: int | None, optim
 def _free(device: torch.device) -> int:
     if device.type == "mps":
         return torch.mps.recommended_max_memory() - torch.mps.current_allocated_memory()
-    return probe_memory()["available"]
+    return psutil.virtual_memory().available
 
 
 def tried(model: nn.Module, example: Example, limit_bytes: int | None, optimizer, loss_fn) -> LargestBatch:

@@ -1,8 +1,11 @@
+import importlib
+import inspect
 import json
 import math
 import shutil
 import signal
 import weakref
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,11 +15,20 @@ from torch.utils.data import DataLoader, TensorDataset
 from labkit.data.loading import loader
 from labkit.errors import CheckpointError, ConfigError, DataError, DeviceError, NonFiniteError
 from labkit.runs import checkpoint
-from labkit.training import Config, evaluate, fit
+from labkit.training import Config, evaluate, fit, step
 from labkit.training.state import epochs_without_progress
 from tests.training.helpers import small_loaders, small_model, stripes
 
 CONFIG = Config(epochs=3, batch_size=8, device="cpu", run_dir="", learning_rate=0.01, log_every=1)
+
+
+def test_the_loop_can_be_read_on_two_screens():
+    """Of 70 lines: `fit` and what it calls to make one update; and the whole folder in an hour."""
+    module = importlib.import_module("labkit.training.fit")
+    functions = fit, module._train, module._train_epoch, step.windows, step.update, step.step_if_finite
+    assert sum(len(inspect.getsource(function).splitlines()) for function in functions) <= 2 * 70
+    files = Path(module.__file__).parent.glob("*.py")
+    assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files) < 1400
 
 
 def numbers_of(model: nn.Module) -> list[torch.Tensor]:
