@@ -144,6 +144,17 @@ def test_a_prediction_becomes_its_question_and_a_guess_among_its_choices(learner
     assert said(learners.cells[-1]).startswith("Measured: float32.")
 
 
+@pytest.mark.parametrize(
+    ("marker", "key"), [('exercise="column_means" claims=["C041"]', "exercise"), ('predict="promotion"', "predict")]
+)
+def test_prose_stands_above_the_task_or_the_question_in_one_cell(course, learners, marker, key):
+    text = TEXT.replace(f"# %% {marker}\n", f"# %% [markdown] {marker}\n# Some prose.\n")
+    cells, expected = builder.read_source(course(text)).cells, learners.cells
+    at = expected.index(marked(learners, key))
+    assert cells[at - 1].source == f"Some prose.\n\n---\n\n{expected[at - 1].source}"
+    assert [cell.metadata for cell in cells] == [cell.metadata for cell in expected]
+
+
 def test_learners_get_no_solution_no_notes_and_nothing_for_nbgrader(learners):
     text = nbformat.writes(learners)
     assert SOLUTION not in text and "guess aloud" not in text and "Draw the matrix" not in text

@@ -3,6 +3,7 @@
     # %% exercise="column_means"      becomes the task, the cell to answer in, and the cell that checks
     # %% predict="promotion"          becomes the question and the cell to guess in
 
+Either can be the mark of a [markdown] cell; then its text stands above the task or the question, in the same cell.
 In the notebook, the metadata of the cell to answer in says `exercise`, of the one that checks `check`, and of the one
 to guess in `predict`.
 """
@@ -27,7 +28,7 @@ def declared(chapter: Chapter) -> exercises.Chapter | None:
 def read_cells(chapter: Chapter) -> list[NotebookNode]:
     """Return the cells of a chapter's text with exercises and predictions expanded, notes for teachers included.
 
-    Raises LabkitError for a name that is not declared, and for a cell that names one and has text of its own.
+    Raises LabkitError for a name that is not declared, and for a code cell that names one and has text of its own.
     """
     lab = declared(chapter)
     cells = []
@@ -53,16 +54,23 @@ def _expanded(chapter: Chapter, lab: exercises.Chapter | None, cell: NotebookNod
     others = dict(cell.metadata)
     name = others.pop(kind)
     marker = f'{chapter.name}: the cell `# %% {kind}="{name}"`'
-    if cell.source.strip():
+    if cell.source.strip() and cell.cell_type != "markdown":
         raise LabkitError(f"{marker} has text of its own. Leave it empty: the declaration says what is shown there.")
     if lab is None:
         raise LabkitError(f"{marker} cannot be shown: no module in labkit/exercises/chapters is for this chapter.")
     part = lab[name]
     if kind == "exercise" and isinstance(part, Exercise):
-        return exercise_cells(part, others)
+        return _below(cell.source, exercise_cells(part, others))
     if kind == "predict" and isinstance(part, Prediction):
-        return prediction_cells(part, others)
+        return _below(cell.source, prediction_cells(part, others))
     raise LabkitError(f"{marker} names {name!r}, which is declared as {type(part).__name__}.")
+
+
+def _below(text: str, cells: list[NotebookNode]) -> list[NotebookNode]:
+    """Put a text above the task or the question in the first of these cells."""
+    if text.strip():
+        cells[0].source = f"{text.strip()}\n\n---\n\n{cells[0].source}"  # with a line between them
+    return cells
 
 
 def exercise_cells(exercise: Exercise, others: dict) -> list[NotebookNode]:

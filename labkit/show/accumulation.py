@@ -138,7 +138,7 @@ def _draw_differences(panel: Axes, differences: dict[str, float]) -> None:
 
 def _summary(sizes: list[int], differences: dict[str, float]) -> str:
     found = [
-        f"{_WAYS[way]}: {value:.1%}" if value > ROUNDING else f"{_WAYS[way]}: only rounding ({value:.0e})"
+        f"{_WAYS[way]}: {value:.1%}" if value > ROUNDING else f"{_WAYS[way]}: only rounding"
         for way, value in differences.items()
     ]
     pieces = ", ".join(map(str, sizes))

@@ -59,7 +59,7 @@ for epoch in range(6):
     print(f"epoch {epoch + 1}: loss {loss.item():.3f}")
 assert loss.item() < 1.0
 
-# %% [markdown]
+# %% [markdown] predict="never_zeroed"
 # It learns. But the printed number is the loss of the *last batch* of an epoch: a handful of pictures, so it jumps
 # about. You do not know how good the network is on pictures that it has not seen, nor would you notice if a line were
 # in the wrong place. That is the list to work through:
@@ -79,8 +79,6 @@ assert loss.item() < 1.0
 # The function below makes the calls in the order you name, always after the forward pass. **Predict** for *zero
 # backward step*, *backward zero step* and *backward step zero*: which two give the same losses, to the last digit?
 # Which one learns nothing?
-
-# %% predict="never_zeroed"
 
 
 # %% tags=["nbval-ignore-output"] claims=["C208", "C211"]
@@ -162,7 +160,7 @@ new_way = torch.accelerator.current_accelerator(check_available=True) or torch.d
 print("old way agrees, or misses an accelerator:", old_way.type in ("cpu", new_way.type))
 print("labkit.devices.choose() asks the new way:", devices.choose().type == new_way.type)
 
-# %% [markdown] claims=["C215"]
+# %% [markdown] exercise="cross_entropy" claims=["C198", "C215"]
 # `backward` fills `.grad` of each parameter that it meets and that wants one: None afterwards means frozen, or never
 # used. The *number* from `item()` is free of the graph; the tensor is not. `total += loss` keeps the graph of every
 # batch alive until memory ends. Add `loss.item()`, or `loss.detach()` where waiting for a GPU would be slow.
@@ -182,14 +180,11 @@ print("labkit.devices.choose() asks the new way:", devices.choose().type == new_
 # `cross_entropy` contains the softmax. A network that knows nothing gives each class the same score, and its loss is
 # ln K. Look at the *first* loss of every training: far above ln K, and the scores start out wild; ln K for ever, and
 # nothing is connected.
-#
+
+# %% [markdown] predict="softmax_twice"
 # You will read that a second softmax, in the model, *makes the numbers unstable*; and that `BCEWithLogitsLoss` with
 # class numbers as targets *gives a small loss and learns nothing*. Is it so? **Predict** also: four perfect predictions
 # of shape (4, 1), four targets of shape (4,). What does `mse_loss` say?
-
-# %% exercise="cross_entropy" claims=["C198"]
-
-# %% predict="softmax_twice"
 
 # %% claims=["C197", "C198", "C199", "C200", "C201"]
 scores, labels = torch.randn(5, 10, generator=torch.Generator().manual_seed(0)), torch.tensor([3, 1, 4, 1, 5])
@@ -277,6 +272,10 @@ show.comparison(lines, title="One softmax too many", x_label="update", y_label="
 # Then play. The picture is the loss of a model with two weights, how wide a petal of an iris is from how long it is: a
 # valley, steep across and nearly flat along. **Predict** before you move: at which rate does SGD begin to jump from
 # wall to wall, and what does momentum change, across and along? Then try 0.06, and 0.9 of momentum with 0.01.
+#
+# The rate matters more than the choice of an optimizer; the cell after that tries seven of them. **Predict** for rates
+# from 0.0001 to 100: where does SGD learn, where AdamW? And does it take 512 pictures to find out, or do 32 show the
+# same?
 
 # %% claims=["C202", "C203"]
 for momentum in (0.0, 0.9):
@@ -296,18 +295,6 @@ for kind in (torch.optim.Adam, torch.optim.AdamW):
 control = show.loss_surface()
 control.set(learning_rate=0.05)
 control
-
-# %% [markdown] claims=["C204"]
-# SGD has no momentum until you ask for it: pass `momentum=0.9`. Both Adams were asked for a decay of 0.01 at a rate of
-# 0.1, so the weight 10 should lose 0.1 · 0.01 · 10 = 0.01. AdamW takes just that. Adam sends the decay through its
-# adaptive step, which turns it into a whole step of 0.1. Use AdamW when you use decay; and think of *which* numbers
-# should decay.
-#
-# Which is better, AdamW or SGD with a cosine schedule? It depends on the model: convolutional networks often end a
-# little better with SGD, transformers stay with AdamW. No general proof exists; measure.
-#
-# The rate matters more than the choice. **Predict** for rates from 0.0001 to 100: where does SGD learn, where AdamW?
-# And does it take all the pictures to find out, or do 32 show the same?
 
 
 # %% tags=["nbval-ignore-output"] claims=["C205", "C206", "C207"]
@@ -338,16 +325,23 @@ show.comparison(
     sweep, title="Loss after 60 updates", x_label="learning rate", y_label="loss", x=rates, log_x=True, log_y=True
 )
 
-# %% exercise="SGD" claims=["C202"]
-
-# %% exercise="decay_groups"
-
-# %% [markdown]
+# %% [markdown] exercise="SGD" claims=["C202", "C204"]
+# SGD has no momentum until you ask for it: pass `momentum=0.9`. Both Adams were asked for a decay of 0.01 at a rate of
+# 0.1, so the weight 10 should lose 0.1 · 0.01 · 10 = 0.01. AdamW takes just that. Adam sends the decay through its
+# adaptive step, which turns it into a whole step of 0.1. Use AdamW when you use decay; and think of *which* numbers
+# should decay.
+#
+# Which is better, AdamW or SGD with a cosine schedule? It depends on the model: convolutional networks often end a
+# little better with SGD, transformers stay with AdamW. No general proof exists; measure.
+#
 # Too small crawls; too large oscillates or blows up. You will read *start between 0.001 and 0.01*: true for AdamW,
 # while SGD here wants far more. The first try depends on the optimizer: AdamW about 0.001, SGD with momentum about
 # 0.1 in a network with normalisation, fine-tuning 0.00001 to 0.0001. Thirty-two pictures, overfitted, give the order of
 # magnitude in a second. Then tune again on the real data: a few pictures forgive rates that the full set does not.
-#
+
+# %% exercise="decay_groups"
+
+# %% [markdown] predict="mean_of_means"
 # ## 6 · Numbers you can trust
 #
 # Three numbers that are often wrong. *The loss of an epoch:* you will read `total += loss.item()` divided by
@@ -356,8 +350,6 @@ show.comparison(
 # that always says *healthy*. *The best of many:* programs evaluate the test set after each epoch and report the best of
 # these numbers. **Predict:** 200 models that merely guess among ten classes, 100 test pictures. What does the best
 # score?
-
-# %% predict="mean_of_means"
 
 # %% claims=["C209", "C210", "C217", "C221", "C222", "C226"]
 losses = torch.cat([torch.ones(128), torch.full((2,), 5.0)])
@@ -490,7 +482,7 @@ for place, title in enumerate(("Training loss", "Validation loss")):
     lines = {name: both[place] for name, both in runs.items()}
     display(show.comparison(lines, title=title, x_label="epoch", y_label="loss"))
 
-# %% [markdown]
+# %% [markdown] predict="four_backwards"
 # Without dropout, the training loss falls towards 0 while the validation loss turns and *rises*: overfitting. The
 # cures are augmentation, dropout, weight decay, fewer parameters, earlier stopping, and above all more data. The
 # third run claims to use dropout and looks like the first. So before you read a gap as overfitting, check the mode.
@@ -504,8 +496,6 @@ for place, title in enumerate(("Training loss", "Validation loss")):
 # gradients add up. You will read that this *equals the batch of 32*. Is it so? And how often does batch normalisation
 # update its statistics? Then move the sliders: what does one picture count with the usual `loss / k`, and how far off
 # is the gradient? When does the usual way do no harm?
-
-# %% predict="four_backwards"
 
 # %% claims=["C249", "C251", "C252"]
 generator = torch.Generator().manual_seed(0)
@@ -537,7 +527,6 @@ updates = [norm.num_batches_tracked.item() for norm in (once, in_parts)]
 print("batch normalisation, updates of its statistics:", updates)
 print(f"largest difference of its outputs: {(large_output - small_output).abs().max().item():.1f}")
 
-# %% tags=["nbval-ignore-output"] claims=["C249"]
 control = show.accumulation()
 control.set(batches=4, unevenness=0.5)
 control
@@ -609,13 +598,11 @@ print(f", after unscale_: {weight.grad.item():.0f}")
 scaler.step(optimizer)  # skips the step if the gradient is not finite
 scaler.update()
 print(f"scaler.step():     1 -> {weight.item():.3f}")
-
-# %% tags=["nbval-ignore-output"]
 show.underflow()
 
 # %% exercise="clip_and_report" claims=["C253"]
 
-# %% [markdown]
+# %% [markdown] predict="first_cut"
 # **Rule:** backward, unscale, clip, step, update the scale; and log the norm that clipping returns. `scaler.step` and
 # `scaler.update` stand at the end of a window. Without float16 nobody needs a scaler, accumulation least of all.
 #
@@ -632,8 +619,6 @@ show.underflow()
 # Another schedule watches the validation loss: `ReduceLROnPlateau`. And `labkit` writes a schedule out as a table
 # before training starts, from a function of the update. Move its sliders: what does a warm-up change, and what does the
 # number of epochs? Then write such a function.
-
-# %% predict="first_cut"
 
 
 # %% claims=["C255", "C258", "C259"]
@@ -694,14 +679,13 @@ print(error_of(lambda: schedule.step()))
 print(error_of(lambda: lr_scheduler.ReduceLROnPlateau(optimizer, verbose=True)))
 lab.first_cut.reveal(guess, 1 + [rate < 0.1 for rate in rates].index(True))
 
-# %%
 control = show.schedule_explorer()
 control.set(schedule="cosine", warm_up=0.1)
 control
 
 # %% exercise="warm_up_cosine" claims=["C258"]
 
-# %% [markdown]
+# %% [markdown] exercise="stop_early" claims=["C260"]
 # The cosine goes down *once*, in half a wave over `T_max` steps, and climbs back up if you go on. For cycles take
 # `CosineAnnealingWarmRestarts`; to begin with a warm-up take `OneCycleLR`. Of two schedules, say which you mean:
 # `ChainedScheduler` multiplies them, `SequentialLR` lets one follow the other. **Rule:** `T_max` is in the unit of
@@ -719,8 +703,6 @@ control
 #
 # Often there are weights better than those of any single epoch: their average. The last updates jump around a minimum,
 # and the mean of where they were lies nearer to it. It costs one more copy of the weights, and no gradient.
-
-# %% exercise="stop_early" claims=["C260"]
 
 # %% exercise="keep_best" claims=["C260"]
 
@@ -777,10 +759,9 @@ assert training.evaluate(model, val_loader).loss == run.best["val_loss"]  # the 
 running = run.history[0]["train_accuracy"]
 print(f"first epoch: running accuracy {running:.3f}, on pictures never seen {run.history[0]['val_accuracy']:.3f}")
 print(f"the best weights on all training pictures: {training.evaluate(model, train_loader).accuracy:.3f}")
-show.curves(run.history)
+display(show.curves(run.history))
 
 
-# %% tags=["nbval-ignore-output"]
 def hasty_step(model, loss_fn, optimizer, inputs, targets):
     """Make one update; whoever wrote it had read that the mode is set before the first epoch."""
     loss = loss_fn(model(inputs), targets)
@@ -864,5 +845,5 @@ show.quiz("C199", "C200", "C202", "C210", "C211", "C213", "C222", "C226", "C249"
 #
 # To read: [labkit/training/step.py](../labkit/training/step.py) and [fit.py](../labkit/training/fit.py), then
 # [schedule.py](../labkit/training/schedule.py), the schedules as functions, and
-# [metrics.py](../labkit/training/metrics.py), evaluation as sums. Next: chapter 06, what must be kept so that a run can
-# be cut anywhere.
+# [metrics.py](../labkit/measuring/metrics.py), evaluation as sums. Next: chapter 06, what must be kept so that a run
+# can be cut anywhere.
