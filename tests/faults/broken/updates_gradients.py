@@ -389,7 +389,7 @@ def divided_in_the_loss_and_in_the_gradients(sound: bool) -> dict:
     }
 
 
-@broken("grad_accumulation_scale", effect="hurts", epochs=4, gap=0.1, mechanical=True, also=("loss_scaling",))
+@broken("grad_accumulation_scale", effect="hurts", epochs=2, gap=0.1, mechanical=True, also=("loss_scaling",))
 def divided_by_the_batches_of_the_epoch(sound: bool) -> dict:
     model = Attention()
     data = both(phrases(count=600), batch_size=8)

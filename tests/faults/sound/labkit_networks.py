@@ -7,7 +7,7 @@ from labkit import data, models
 from labkit.measuring.losses import cross_entropy
 from tests.faults.networks_c import explained
 from tests.faults.program import sound
-from tests.faults.tasks_c import both, figures, handwriting, surface
+from tests.faults.tasks_c import both, handwriting, surface
 
 
 def digit_loaders(batch_size: int = 32, **augmentation) -> dict:
@@ -113,25 +113,25 @@ def labkit_deep_relu() -> dict:
 
 @sound("a frozen first part that stays in evaluation mode, the optimizer gets the rest", epochs=4)
 def labkit_frozen_features() -> dict:
-    model = models.CNN((3, 32, 32), 4, widths=(8, 16))
+    model = models.CNN((1, 8, 8), 10, widths=(12, 24))
     with torch.no_grad():
-        for pictures, _ in both(figures(), batch_size=50)["train_loader"]:
+        for pictures in handwriting(600)[0].tensors[0].split(50):
             model(pictures)  # its statistics fit the pictures
     models.freeze(model, "stages.0")
     optimizer = optim.AdamW(models.trained_parameters(model), lr=0.02)
-    return {"model": model, "loss_fn": nn.CrossEntropyLoss(), "optimizer": optimizer, **both(figures(), batch_size=25)}
+    return {"model": model, "loss_fn": nn.CrossEntropyLoss(), "optimizer": optimizer, **both(handwriting(600))}
 
 
-@sound("labkit's CNN on drawn shapes in colour, batches of labkit's loader", epochs=4)
-def labkit_cnn_on_shapes() -> dict:
+@sound("LeNet on drawn shapes in colour, batches of labkit's loader", epochs=12)
+def labkit_lenet_on_shapes() -> dict:
     pictures = data.shapes(200)
-    train = data.loader(pictures, 20, shuffle=True, flip=True)
+    train = data.loader(pictures, 20, shuffle=True, flip=True, shift=1)
     val = data.loader(data.shapes(60, seed=1), 60, statistics=train.statistics)
     model = models.build("lenet", (3, 32, 32), 10)
     return {
         "model": model,
         "loss_fn": cross_entropy,
-        "optimizer": optim.Adam(model.parameters(), lr=1e-3),
+        "optimizer": optim.Adam(model.parameters(), lr=3e-3),
         "train_loader": train,
         "val_loader": val,
     }

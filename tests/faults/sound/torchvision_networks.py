@@ -5,6 +5,7 @@ from torch import nn, optim
 from torchvision import models
 from torchvision.models.convnext import CNBlockConfig
 from torchvision.models.resnet import Bottleneck
+from torchvision.models.vgg import make_layers
 
 from tests.faults.program import sound
 from tests.faults.tasks_c import both, figures
@@ -45,21 +46,17 @@ def torchvision_grouped_bottlenecks() -> dict:
     return program(models.ResNet(Bottleneck, [1, 1, 1, 1], num_classes=4, groups=32, width_per_group=4), count=24)
 
 
-@sound("AlexNet needs 64 pixels and has two dropouts of one half", epochs=14)
-def torchvision_alexnet() -> dict:
-    model = models.alexnet(weights=None, num_classes=4)
-    model.avgpool = nn.Identity()
-    model.classifier[1], model.classifier[4] = nn.Linear(256, 128), nn.Linear(128, 64)
-    model.classifier[6] = nn.Linear(64, 4)
-    return program(model, rate=3e-4, side=64, count=16)
+@sound("dilated convolutions in place of strides", epochs=6)
+def torchvision_dilated_bottlenecks() -> dict:
+    dilated = [False, True, True]
+    model = models.ResNet(Bottleneck, [1, 1, 1, 1], num_classes=4, replace_stride_with_dilation=dilated)
+    return program(model, count=16)
 
 
-@sound("VGG11 with batch normalisation", epochs=5)
-def torchvision_vgg11_bn() -> dict:
-    model = models.vgg11_bn(weights=None, num_classes=4)
-    model.avgpool = nn.Identity()
-    model.classifier = nn.Sequential(nn.Flatten(), nn.Linear(512, 4))
-    return program(model, count=24)
+@sound("VGG with batch normalisation", epochs=6)
+def torchvision_vgg_bn() -> dict:
+    body = make_layers([32, "M", 64, "M", 128, "M", 128, "M"], batch_norm=True)
+    return program(nn.Sequential(body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 4)), count=24)
 
 
 @sound("a head that is a convolution, with dropout before it", epochs=8)
@@ -155,7 +152,7 @@ def torchvision_swin() -> dict:
     return program(model)
 
 
-@sound("maxvit, small: attention in blocks and over a grid", epochs=8)
+@sound("maxvit, small: attention in blocks and over a grid", epochs=14)
 def torchvision_maxvit() -> dict:
     model = models.MaxVit(
         input_size=(32, 32),
@@ -167,7 +164,7 @@ def torchvision_maxvit() -> dict:
         stochastic_depth_prob=0.0,
         num_classes=4,
     )
-    return program(model, count=16)
+    return program(model, rate=5e-3, count=16)
 
 
 @sound("googlenet: two more heads that only training sees", epochs=6)
