@@ -59,11 +59,6 @@ def torchvision_vgg_bn() -> dict:
     return program(nn.Sequential(body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 4)), count=24)
 
 
-@sound("a head that is a convolution, with dropout before it", epochs=8)
-def torchvision_squeezenet() -> dict:
-    return program(models.squeezenet1_1(weights=None, num_classes=4), rate=5e-4, side=48)
-
-
 @sound("features of all earlier layers joined", epochs=5)
 def torchvision_densenet() -> dict:
     model = models.DenseNet(growth_rate=12, block_config=(3, 3, 3), num_init_features=24, num_classes=4)
@@ -83,16 +78,6 @@ def torchvision_mobilenet_v3_small() -> dict:
 @sound("channels shuffled between groups", epochs=8)
 def torchvision_shufflenet() -> dict:
     return program(models.shufflenet_v2_x0_5(weights=None, num_classes=4), count=24)
-
-
-@sound("mnasnet: batch normalisation with a small momentum", epochs=8)
-def torchvision_mnasnet() -> dict:
-    return program(models.mnasnet0_5(weights=None, num_classes=4), count=24)
-
-
-@sound("efficientnet: stochastic depth and dropout", epochs=8)
-def torchvision_efficientnet_b0() -> dict:
-    return program(models.efficientnet_b0(weights=None, num_classes=4), count=16)
 
 
 @sound("regnet", epochs=6)
@@ -188,13 +173,6 @@ def torchvision_googlenet_helpers() -> dict:
 def torchvision_googlenet() -> dict:
     model = models.googlenet(weights=None, num_classes=4, aux_logits=False, init_weights=False)
     return program(model, count=16)
-
-
-@sound("wide layers, few pictures, SGD with momentum", epochs=6)
-def torchvision_resnet18_sgd() -> dict:
-    model = models.resnet18(weights=None, num_classes=4)
-    optimizer = optim.SGD(model.parameters(), lr=0.02, momentum=0.9, weight_decay=5e-4)
-    return {"model": model, "loss_fn": nn.CrossEntropyLoss(), "optimizer": optimizer, **loaders()}
 
 
 @sound("group normalisation in place of batch normalisation, two pictures a batch", epochs=5)
