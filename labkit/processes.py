@@ -18,7 +18,7 @@ def is_main() -> bool:
 
 
 def in_main(action: Callable[[], None]) -> None:
-    """Let the main process do something while the others wait.
+    """Let the main process do something while the others, which must all come here, wait.
 
     Where it raises a LabkitError, all processes stop: the others raise a CheckpointError with the same words.
     """

@@ -54,9 +54,10 @@ def fit(
     the mean loss of a batch; cross-entropy when left out. The first Ctrl-C, kernel interrupt or SIGTERM ends the step
     in hand, saves and returns; a second one interrupts as usual. With `average`, it is the averaged weights that are
     validated and that the model has in the end; with `patience`, the best ones. watch(training, outcome, stop) is
-    called after every update: it may look, wait, or set `stop.requested`. Raises ConfigError, DataError or DeviceError
-    before anything runs; NonFiniteError when a loss, a gradient or a weight is not finite; CheckpointError when the
-    run's folder cannot be written.
+    called after every update: it may look, wait, or set `stop.requested`. Where torch.distributed has been started, all
+    processes call this, and the one of rank 0 writes and prints. Raises ConfigError, DataError or DeviceError before
+    anything runs; NonFiniteError when a loss, a gradient or a weight is not finite; CheckpointError when the run's
+    folder cannot be written.
     """
     training = Training(model, _train_loader(model, train_loader, val_loader, config, loss_fn), config, loss_fn)
     randomness.seed_everything(config.seed)

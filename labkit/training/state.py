@@ -58,7 +58,7 @@ class Training:
         return self.epoch >= self.config.epochs or self.stops_early
 
     def open_record(self) -> None:
-        """Make the run's folder and write the first checkpoint, so that even a run killed at once can be resumed."""
+        """Make the run's folder and write the first checkpoint, from which even a run killed soon can be resumed."""
         if self.config.run_dir:
             processes.in_main(self._open_record)
 
