@@ -66,7 +66,7 @@ def labels_that_were_left_behind():
     F.cross_entropy(scores, labels)
 
 
-@provokes("devices", names=["x"], fix=("device=x.device", ".to("))
+@provokes("devices", names=["x"], fix=("device=x.device", "to(x.device)", "__init__"), never='x.to("cpu")')
 def a_layer_made_in_forward():
     class Late(nn.Module):
         def forward(self, x):
@@ -86,13 +86,13 @@ TWO = "Expected all tensors to be on the same device, but found at least two dev
 ONE = "Expected all tensors to be on the same device, but got mat1 is on cpu, different from other tensors on cuda:0"
 
 
-@provokes("devices", names=["pictures"], fix=(".to(", "to(device)"))
+@provokes("devices", names=["pictures"], fix="pictures.to(")
 def two_devices_in_the_words_of_a_gpu():
     classify, pictures = quoting(RuntimeError, TWO), torch.rand(2, 3)
     classify(pictures)
 
 
-@provokes("devices", names=["pictures"], fix=(".to(", "to(device)"))
+@provokes("devices", names=["pictures"], fix="pictures.to(")
 def two_devices_in_newer_words():
     classify, pictures = quoting(RuntimeError, ONE), torch.rand(2, 3)
     return [classify(pictures) for _ in range(2)]
@@ -101,7 +101,7 @@ def two_devices_in_newer_words():
 # Memory
 
 
-@provokes("out-of-memory", names=["points"], fix=("batch", "chunk", "smaller"))
+@provokes("out-of-memory", names=["points"], fix=("points.split", "points", "10000000, 10000000"), never="batch_size")
 def all_distances_at_once():
     points = torch.zeros(1, 1).expand(10_000_000, 1)
     return points[:, None] - points[None]

@@ -114,7 +114,12 @@ def a_matrix_times_a_vector():
     return matrix @ vector
 
 
-@provokes("matmul-shapes", names=["batch", "weight"], fix=("weight.T", ".T", "transpose"), never="in_features")
+@provokes(
+    "matmul-shapes",
+    names=["batch", "weight"],
+    fix=("F.linear(batch, weight.T)", "batch @ weight"),
+    never=("in_features", "batch @ weight.T"),
+)
 def a_functional_linear_with_its_weight_the_wrong_way():
     weight, batch = torch.rand(9, 4), torch.rand(2, 9)
     return F.linear(batch, weight)

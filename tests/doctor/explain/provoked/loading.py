@@ -192,7 +192,7 @@ def a_lambda_as_a_transform():
     next(iter(loader))
 
 
-@provokes("worker-pickle", names=["Local"], fix=("module", "num_workers=0", "file"), says=("pickle", "local object"))
+@provokes("worker-pickle", names=["Local"], fix="class Local", says=("pickle", "local object"))
 def a_class_inside_of_a_function():
     class Local(Dataset):
         def __len__(self):

@@ -113,7 +113,7 @@ def the_next_letter_of_a_text():
     loss_fn(states, next_letters).backward()
 
 
-@provokes("target-shape", names=["areas"], fix=("interpolate", "same", "size", "6"))
+@provokes("target-shape", names=["areas"], fix="interpolate")
 def a_mask_of_another_size():
     areas = torch.zeros(2, 12, 12, dtype=torch.long)
     F.cross_entropy(torch.rand(2, 4, 6, 6), areas)
@@ -162,7 +162,11 @@ def a_view_that_folds_the_batch():
     F.cross_entropy(outputs, labels)
 
 
-@provokes("batch-size-mismatch", names=["logits", "truth"], fix=("4", "3"))
+@provokes(
+    "batch-size-mismatch",
+    names=["logits", "truth"],
+    fix=("len(logits) == len(truth)", "same batch", "different batches"),
+)
 def labels_of_another_batch():
     logits, truth = torch.rand(4, 3), torch.tensor([0, 2, 1])
     nn.CrossEntropyLoss(reduction="sum")(logits, truth)
@@ -216,7 +220,9 @@ def a_column_in_a_trainer():
     Trainer(nn.Linear(3, 1), nn.BCEWithLogitsLoss()).step((torch.rand(8, 3), torch.zeros(8)))
 
 
-@provokes("bce-target-shape", names=["label"], fix=("squeeze", "unsqueeze", "one_hot", "2"))
+@provokes(
+    "bce-target-shape", names=["label"], fix=("one_hot", "expand", "Linear(", "CrossEntropyLoss"), never="reshape"
+)
 def two_outputs_for_one_answer():
     label = torch.ones(6, 1)
     criterion = nn.BCEWithLogitsLoss()

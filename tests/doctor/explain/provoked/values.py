@@ -142,7 +142,7 @@ def a_vocabulary_that_is_one_word_short():
     embed(words)
 
 
-@provokes("index-out-of-range", names=["tokens", "self.table|table"], fix=("padding_idx", "-1", "0"))
+@provokes("index-out-of-range", names=["tokens", "self.table|table"], fix=("padding_idx", "tokens.clamp", "mask"))
 def padding_by_minus_one():
     class Reader(nn.Module):
         def __init__(self):
@@ -155,21 +155,25 @@ def padding_by_minus_one():
     Reader()(torch.tensor([[3, 5, -1], [2, -1, -1]]))
 
 
-@provokes("index-out-of-range", names=["rows", "wanted"], fix=("3", "2"), never="num_embeddings")
+@provokes(
+    "index-out-of-range", names=["rows", "wanted"], fix=("wanted.max()", "len(rows)", "wanted"), never="num_embeddings"
+)
 def a_row_that_is_not_there():
     rows = torch.rand(3, 2)
     wanted = torch.tensor([0, 5])
     rows[wanted]
 
 
-@provokes("index-out-of-range", names=["scores", "classes"], fix=("- 1", "3", "2"), never="num_embeddings")
+@provokes(
+    "index-out-of-range", names=["scores", "classes"], fix=("classes - 1", "classes.max()"), never="num_embeddings"
+)
 def a_gather_of_classes_from_one():
     scores, classes = torch.rand(2, 3), torch.tensor([[3], [1]])
     picked = scores.gather(1, classes)
     print(picked)
 
 
-@provokes("index-out-of-range", names=["history"], fix=("4", "len(", "3"), never="num_embeddings")
+@provokes("index-out-of-range", names=["history"], fix=("range(4)", "len(history)"), never="num_embeddings")
 def a_loop_that_goes_too_far():
     history = torch.zeros(4)
     for step in range(5):
@@ -342,7 +346,7 @@ class Forgetful(nn.Module):
         return self.last
 
 
-@provokes("not-a-tensor", names=["outputs"], fix=("self.last(", "call", "(x)", "return"))
+@provokes("not-a-tensor", names=["outputs"], fix="return")
 def a_forward_that_returns_a_layer():
     outputs = Forgetful()(torch.rand(3, 4))
     F.cross_entropy(outputs, torch.tensor([0, 1, 1]))
