@@ -93,8 +93,15 @@ def confirmed(program: Program, findings: list[Finding]) -> list[Finding]:
     proven = [finding for finding in findings if not finding.confirm]
     if any(finding.severity == "fail" for finding in proven):
         return proven
-    for finding in findings:
-        if finding.confirm and (comparison := compare(program, finding.mend, finding.judge)).helps:
+    return proven + [finding for finding in findings if finding.confirm and _confirm(program, finding)]
+
+
+def _confirm(program: Program, finding: Finding) -> bool:
+    """Try the fixes of a finding until one helps; that one stays its `mend`."""
+    for mend in (finding.mend, *finding.instead):
+        comparison = compare(program, mend, finding.judge, finding.updates)
+        if comparison.helps:
+            finding.mend = mend
             finding.what += f" A trial of the fix: {comparison}."
-            proven.append(finding)
-    return proven
+            return True
+    return False

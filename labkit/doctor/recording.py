@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,10 +17,11 @@ from labkit import randomness
 from labkit.doctor.events import Event, Recorder
 from labkit.doctor.program import Program
 
-UPDATES = 10  # as many as are watched, if they do not take longer than
-SECONDS = 1.5
+UPDATES = 40  # as many as are watched, over more than one epoch if need be; after FEWEST no longer than SECONDS
+FEWEST = 6
+SECONDS = 0.6
 SEED = 0
-MOST_WEIGHTS = 2_000_000
+MOST_WEIGHTS = 500_000
 
 
 @dataclass
@@ -49,7 +51,9 @@ class Mark:
 
     norms: name -> norm of the gradient, None without one. optimizer: number of the optimizer that steps, in the order
     in which they first stepped. loss: what backward began from. nodes: how many operations its graph has. weights: at
-    steps, name -> copy of the weights; empty for models of more than MOST_WEIGHTS.
+    steps, name -> copy of the weights; empty for models of more than MOST_WEIGHTS. state: how many parameters the
+    stepping optimizer remembers something of. along: cosine of the angle between all gradients and all weights; 1 says
+    that the step shrinks the weights and does nothing else. accumulated: norms as the last backward left them.
     """
 
     kind: str
@@ -59,6 +63,9 @@ class Mark:
     loss: float | None = None
     nodes: int = 0
     weights: dict[str, Tensor] = field(default_factory=dict)
+    state: int = 0
+    along: float = 0.0
+    accumulated: dict[str, float] = field(default_factory=dict)
 
     @property
     def nonzero(self) -> set[str]:
@@ -128,17 +135,28 @@ def record(program: Program, updates: int = UPDATES, seconds: float = SECONDS, s
     recording = Recording(program)
     with randomness.frozen_randomness(seed), warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        program.model.train()
-        begin = time.perf_counter()
-        for number, batch in enumerate(program.train_loader):
-            if number == updates or (number >= 2 and time.perf_counter() - begin > seconds):
-                break
+        begin = time.thread_time()
+        for number, batch in enumerate(_epochs(program)):
+            spent = time.thread_time() - begin
+            if number == updates or (number >= FEWEST and spent > (seconds if recording.optimizers else 4 * seconds)):
+                break  # who has not stepped yet may be in a long window of accumulation
             recording.updates.append(_watch_update(recording, number, batch))
             if recording.error is not None:
                 break
             recording.live.append(sum(trace() is not None for trace in recording.traces))
         recording.warnings = [str(warning.message) for warning in said]
     return recording
+
+
+def _epochs(program: Program) -> Iterator[Any]:
+    """Yield batch after batch, epoch after epoch, as a loop does that begins each with `model.train()`."""
+    empty = False
+    while not empty:
+        program.model.train()
+        empty = True
+        for batch in program.train_loader:
+            empty = False
+            yield batch
 
 
 def record_evaluation(recording: Recording, loader: Any) -> None:
@@ -161,6 +179,17 @@ def _watch_update(recording: Recording, number: int, batch: Any) -> Update:
     parameters = dict(program.model.named_parameters())
     before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
 
+    accumulated: dict[str, float] = {}
+
+    def note_accumulated(name: str, parameter: Tensor) -> None:
+        accumulated[name] = parameter.grad.detach().float().norm().item()
+
+    hooks = [
+        parameter.register_post_accumulate_grad_hook(partial(note_accumulated, name))
+        for name, parameter in parameters.items()
+        if parameter.requires_grad
+    ]
+
     def at_event(event: Event) -> None:
         if event.kind in ("autograd backward", "step", "stepped"):
             update.marks.append(_mark(event, parameters, recording))
@@ -168,6 +197,7 @@ def _watch_update(recording: Recording, number: int, batch: Any) -> Update:
             update.left_over = update.marks[-1].norms
         elif event.kind == "step":
             update.gradients = update.marks[-1].norms
+            update.marks[-1].accumulated = dict(accumulated)
         event.subject, event.arguments = _without_graph(event.subject), _without_graph(event.arguments)
 
     recorder = Recorder(at_event)
@@ -177,6 +207,8 @@ def _watch_update(recording: Recording, number: int, batch: Any) -> Update:
             update.result = _without_graph(program.step(batch))
         except Exception as error:  # whatever the user's step raises
             update.error = error
+    for hook in hooks:
+        hook.remove()
     update.events = recorder.events
     update.made = gradient_norms(parameters)
     update.gradients = update.gradients or update.made
@@ -198,6 +230,8 @@ def _mark(event: Event, parameters: dict[str, Tensor], recording: Recording) -> 
         if not known:
             optimizers.append(event.subject)
         mark.optimizer = known[0] if known else len(optimizers) - 1
+        mark.along = _along(parameters)
+        mark.state = sum(bool(remembered) for remembered in event.subject.state.values())
         if sum(parameter.numel() for parameter in parameters.values()) <= MOST_WEIGHTS:
             mark.weights = {name: parameter.detach().clone() for name, parameter in parameters.items()}
     else:
@@ -207,6 +241,14 @@ def _mark(event: Event, parameters: dict[str, Tensor], recording: Recording) -> 
         mark.nodes = _count_nodes(losses)
         _tie_to_graph(losses, recording.traces)
     return mark
+
+
+def _along(parameters: dict[str, Tensor]) -> float:
+    """Return the cosine of the angle between the weights and their gradients, all parameters together."""
+    pairs = [(p.detach().float(), p.grad.float()) for p in parameters.values() if p.grad is not None]
+    dot = sum((weight * gradient).sum().item() for weight, gradient in pairs)
+    lengths = sum(w.square().sum().item() for w, _ in pairs) * sum(g.square().sum().item() for _, g in pairs)
+    return dot / lengths**0.5 if lengths > 0 else 0.0
 
 
 def _count_nodes(losses: list[Tensor], most: int = 20_000) -> int:

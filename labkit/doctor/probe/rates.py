@@ -4,6 +4,9 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+
+from labkit.doctor.copying import reachable
 from labkit.doctor.program import Program
 from labkit.doctor.recording import Recording
 
@@ -18,7 +21,7 @@ class RatesEvidence:
     first: the largest rate of any group at the start. in_step: whether the schedule moves inside updates; before_step:
     whether it moves before the first step of the optimizer. trace: the rates of the first group, after each move of the
     schedule; per_epoch: moves in an epoch. other_optimizer: whether it belongs to an optimizer that never steps.
-    plateau_mode: "min" or "max" of a ReduceLROnPlateau that the caller feeds with the score. decay: the largest weight
+    meant: the rate that the schedule starts from or rises to. plateau_mode: "min" or "max" of a ReduceLROnPlateau that the caller feeds with the score. decay: the largest weight
     decay. losses: of each update. ratios: median over the weights of change ÷ size, each update. adaptive: whether the
     optimizer divides by the size of the gradients (Adam and its kin).
     """
@@ -30,6 +33,7 @@ class RatesEvidence:
     per_epoch: int | None = None
     other_optimizer: bool = False
     kind: str = ""
+    meant: float = 0.0
     plateau_mode: str | None = None
     decay: float = 0.0
     losses: list[float] = field(default_factory=list)
@@ -65,24 +69,33 @@ def _loss(update: Any) -> float | None:
     return sum(values) / len(values) if values else None
 
 
+def schedules_of(program: Program) -> list[Any]:
+    """Return the schedules of a program: its own, and those that its functions and its context use."""
+    pieces = {name: piece for name, piece in vars(program).items() if name not in ("train_loader", "val_loader")}
+    return [thing for thing in reachable(pieces) if isinstance(thing, LRScheduler)]
+
+
 def _look_at_schedule(program: Program, seen: RatesEvidence) -> None:
-    scheduler = program.scheduler
-    if scheduler is None or not hasattr(scheduler, "step"):
+    copy = program.copy()
+    schedules = schedules_of(copy)
+    plateaus = [schedule for schedule in schedules if isinstance(schedule, ReduceLROnPlateau)]
+    if copy.scheduler is not None and copy.scheduler in plateaus:
+        seen.plateau_mode = copy.scheduler.mode
+    schedules = [schedule for schedule in schedules if schedule not in plateaus]
+    if not schedules:
         return
-    seen.kind = type(scheduler).__name__
-    owner = getattr(scheduler, "optimizer", None)
-    seen.other_optimizer = owner is not None and owner is not program.optimizer
-    if hasattr(scheduler, "is_better"):
-        seen.plateau_mode = scheduler.mode
-        return
+    schedule = schedules[0]
+    seen.kind = type(schedule).__name__
+    seen.other_optimizer = copy.scheduler is schedule and schedule.optimizer is not copy.optimizer
     batches = len(program.train_loader) if hasattr(program.train_loader, "__len__") else None
     seen.per_epoch = batches if seen.in_step else 1
-    copy = program.copy()
+    groups = schedule.optimizer.param_groups
+    seen.meant = max(max(group.get("max_lr", 0.0), group.get("initial_lr", group["lr"])) for group in groups)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             for _ in range(min(MOST, EPOCHS * (seen.per_epoch or 1))):
-                seen.trace.append(copy.scheduler.optimizer.param_groups[0]["lr"])
-                copy.scheduler.step()
+                seen.trace.append(groups[0]["lr"])
+                schedule.step()
         except Exception:  # a schedule that is over, or that wants other arguments
             return

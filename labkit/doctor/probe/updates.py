@@ -30,10 +30,12 @@ class UpdatesEvidence:
     the gradients were changed to other values that nothing used. windows: backward passes a step uses.
     weights: for each window the sum of (what backward began from ÷ what loss_fn gave), None if it cannot be told.
     clips: (norms when it was called, number of parameters it was given that have a gradient, stands after its step).
-    unscaled_late: clips that came before the scaler's `unscale_`. made: optimizers made inside updates.
+    unscaled_late: clips that came before the scaler's `unscale_`. made: optimizers made inside updates. forgotten: steps
+    that found the optimizer's state empty, although the step before had filled it.
     frozen_moved: parameters without requires_grad that an update moved. attribute_frozen: modules with a plain
     attribute requires_grad. nodes: operations in the graph of each backward. live: graphs alive after each update.
-    reset: parameters that something else than an optimizer overwrote, with what was seen. rates: see RatesEvidence.
+    reset: parameters that something else than an optimizer overwrote, with what was seen. shrunk: by which part
+    all weights are made smaller between two steps. along: see Mark, for every step. rates: see RatesEvidence.
     """
 
     watched: int = 0
@@ -60,12 +62,14 @@ class UpdatesEvidence:
     clips: int = 0
     unscaled_late: int = 0
     made: int = 0
-    stateful: bool = False
+    forgotten: int = 0
     frozen_moved: dict[str, float] = field(default_factory=dict)
     attribute_frozen: list[str] = field(default_factory=list)
     nodes: list[int] = field(default_factory=list)
     live: list[int] = field(default_factory=list)
     reset: dict[str, str] = field(default_factory=dict)
+    shrunk: float = 0.0
+    along: list[float] = field(default_factory=list)
     moved: float | None = None
     rates: RatesEvidence = field(default_factory=RatesEvidence)
 
@@ -87,6 +91,7 @@ def look(program: Program, recording: Recording) -> UpdatesEvidence:
     moves = [value for update in recording.updates for value in update.moved.values() if value > 0]
     seen.moved = median(moves) if moves else 0.0
     _resets(recording, seen)
+    seen.along = [mark.along for update in recording.updates for mark in update.marks if mark.kind == "step"]
     seen.rates = look_at_rates(program, recording)
     return seen
 
@@ -114,7 +119,9 @@ def _membership(program: Program, recording: Recording, seen: UpdatesEvidence) -
     seen.shared = any(id(parameter) in own for parameter in parameters.values())
     with_gradient = {name for update in recording.updates for name, norm in update.gradients.items() if norm}
     seen.missing = [n for n, p in parameters.items() if p.requires_grad and id(p) not in held and n in with_gradient]
-    seen.missing_as_made = [name for name in seen.missing if looks_as_made(copy.model, name, parameters[name])]
+    seen.missing_as_made = [
+        name for name in seen.missing if looks_as_made(program.model, name, program.model.get_parameter(name))
+    ]
     optimised = [number for number, parameter in enumerate(parameters.values()) if id(parameter) in held]
     order = {name: number for number, name in enumerate(parameters)}
     seen.ahead_of_optimised = [name for name in seen.missing if optimised and order[name] > max(optimised)]
@@ -130,14 +137,16 @@ def _parameters(optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
 def looks_as_made(model: nn.Module, name: str, parameter: Tensor) -> bool:
     """Say whether a weight matrix lies in the bounds of torch's own initialisation, as no trained one does for long.
 
-    Linear and convolution layers start uniform in ±1/√fan_in (the torch documentation of both). Other layers: False.
+    Linear and convolution layers start uniform in ±1/√fan_in, recurrent ones in ±1/√hidden_size (torch documentation). Other layers: False.
     """
     owner = model.get_submodule(name.rpartition(".")[0])
-    if not isinstance(owner, nn.Linear | nn.modules.conv._ConvNd) or getattr(owner, "weight", None) is None:
+    if isinstance(owner, nn.RNNBase):
+        bound = owner.hidden_size**-0.5
+    elif isinstance(owner, nn.Linear | nn.modules.conv._ConvNd) and getattr(owner, "weight", None) is not None:
+        bound = owner.weight[0].numel() ** -0.5
+    else:
         return False
-    fan_in = owner.weight[0].numel()
-    bound = fan_in**-0.5
-    return parameter.detach().abs().max().item() <= bound * 1.2
+    return parameter.detach().abs().max().item() <= bound * 1.0001
 
 
 def _order(recording: Recording, seen: UpdatesEvidence) -> None:
@@ -160,6 +169,7 @@ def _follow(marks: list[tuple[Update, Mark]], number: int, names: set[str], seen
     """Follow the gradients of one optimizer's parameters from one of its steps to the next."""
     backwards: list[tuple[Update, Mark]] = []
     stepped: Mark | None = None
+    remembered = 0
     for position, (update, mark) in enumerate(marks):
         if mark.kind == "backward":
             backwards.append((update, mark))
@@ -168,13 +178,15 @@ def _follow(marks: list[tuple[Update, Mark]], number: int, names: set[str], seen
             if stepped is not None and backwards and not any(began_clean) and stepped.nonzero & names:
                 seen.kept += 1
                 seen.kept_names = sorted(stepped.nonzero & names)
+            seen.forgotten += remembered > 0 and mark.state == 0
             if backwards and not (mark.nonzero & names) and _made_something(marks, position, names):
                 seen.emptied += 1
             if backwards:
                 seen.windows.append(len(backwards))
-                seen.weights.append(_weight(backwards))
+                seen.weights.append(_weight(backwards, mark))
         elif mark.kind == "stepped" and mark.optimizer == number:
             stepped, backwards = mark, []
+            remembered = mark.state
             after = next((later for _, later in marks[position + 1 :]), None)
             if after is not None and after.kind in ("backward", "end") and _changed(mark, after, names):
                 seen.changed_after += 1
@@ -193,8 +205,12 @@ def _changed(before: Mark, after: Mark, names: set[str]) -> bool:
     return bool(pairs) and any(abs(old - new) > 1e-6 * old for old, new in pairs)
 
 
-def _weight(backwards: list[tuple[Update, Mark]]) -> float | None:
-    """Return how much a window weighs its samples: 1 if its gradient is that of the mean over its batches."""
+def _weight(backwards: list[tuple[Update, Mark]], step: Mark) -> float | None:
+    """Return how much a window weighs its samples: 1 if its gradient is that of the mean over its batches.
+
+    What backward began from is compared with what loss_fn gave, and the gradients at the step with those that the last
+    backward left: a sum can be divided here or there.
+    """
     total = 0.0
     for update, mark in backwards:
         values = [
@@ -203,7 +219,8 @@ def _weight(backwards: list[tuple[Update, Mark]]) -> float | None:
         if mark.loss is None or len(values) != 1 or values[0] == 0 or len(_marks(update, "backward")) != 1:
             return None
         total += mark.loss / values[0]
-    return total
+    factors = [now / step.accumulated[n] for n, now in step.norms.items() if now and step.accumulated.get(n)]
+    return total * median(factors) if factors else total
 
 
 def _thrown_away(marks: list[tuple[Update, Mark]], seen: UpdatesEvidence) -> None:
@@ -220,21 +237,48 @@ def _thrown_away(marks: list[tuple[Update, Mark]], seen: UpdatesEvidence) -> Non
 
 
 def _resets(recording: Recording, seen: UpdatesEvidence) -> None:
-    """Find weights that changed between two steps: back to what they were at first, or to something without relation."""
+    """Find weights that changed between two steps: back to an earlier state, or to something without relation."""
     marks = [mark for update in recording.updates for mark in update.marks if mark.weights]
-    if not marks:
-        return
-    for before, after in pairwise(marks):
-        if (before.kind, after.kind) != ("stepped", "step"):
+    earlier: set[tuple[str, float]] = set()
+    undone: list[float] = []
+    shrunk: list[float] = []
+    for number, (before, after) in enumerate(pairwise(marks)):
+        if (before.kind, after.kind) != ("stepped", "step") or number == 0:
+            earlier |= _prints(before)
             continue
-        for name, now in after.weights.items():
-            old = before.weights.get(name)
-            if old is None or old.shape != now.shape or torch.equal(old, now):
-                continue
-            if torch.equal(now, marks[0].weights[name]):
-                seen.reset[name] = "they are again what they were before the first update"
-            elif old.numel() >= 64 and functional.cosine_similarity(old.flatten(), now.flatten(), dim=0) < 0.5:
+        changed = [name for name, now in after.weights.items() if not torch.equal(before.weights[name], now)]
+        for name in changed:
+            old, now = before.weights[name].flatten(), after.weights[name].flatten()
+            if (name, now.double().sum().item()) in earlier and now.numel() > 1:
+                seen.reset[name] = "they are again what they were some updates before"
+            elif old.numel() >= 64 and functional.cosine_similarity(old, now, dim=0) < 0.5 and old.norm() > 0:
                 seen.reset[name] = "they have nothing in common with what the update before had left"
+        if changed:
+            undone.append(_undone(marks[number - 1], before, after))
+            shrunk.append(_shrunk(before, after))
+        earlier |= _prints(before)
+    if len(undone) >= 3 and min(undone) > 0.9:
+        seen.reset["all of them"] = f"{100 * median(undone):.0f} % of every update is taken back"
+    seen.shrunk = median(shrunk) if len(shrunk) >= 3 else 0.0
+
+
+def _prints(mark: Mark) -> set[tuple[str, float]]:
+    return {(name, weight.double().sum().item()) for name, weight in mark.weights.items()}
+
+
+def _undone(begin: Mark, stepped: Mark, after: Mark) -> float:
+    """Return the part of a step that was taken back before the next: 1 if all of it."""
+    names = [name for name in begin.weights if name in after.weights]
+    step = sum((stepped.weights[name] - begin.weights[name]).square().sum().item() for name in names)
+    kept = sum((after.weights[name] - begin.weights[name]).square().sum().item() for name in names)
+    return 1 - (kept / step) ** 0.5 if step > 0 else 0.0
+
+
+def _shrunk(stepped: Mark, after: Mark) -> float:
+    """Return by which part all weights became smaller between two steps, in the same proportion; else 0."""
+    pairs = [(stepped.weights[name].norm().item(), weight.norm().item()) for name, weight in after.weights.items()]
+    parts = [1 - new / old for old, new in pairs if old > 0]
+    return median(parts) if parts and max(parts) - min(parts) < 1e-4 else 0.0
 
 
 def _clipping(recording: Recording, seen: UpdatesEvidence) -> None:
@@ -246,19 +290,12 @@ def _clipping(recording: Recording, seen: UpdatesEvidence) -> None:
             seen.clips += 1
             before = [mark for mark in update.marks if mark.order < event.order]
             after = [mark for mark in update.marks if mark.order > event.order]
-            given = _given(event.subject)
             if not any(mark.kind == "backward" for mark in before) and any(m.kind == "backward" for m in after):
                 seen.clips_before_backward += 1
-            elif given is not None and not any(parameter.grad is not None for parameter in given):
+            elif event.arguments.get("with_gradient") == 0:
                 seen.clips_of_others += 1
             unscaled = any(other.kind == "unscale" and other.order < event.order for other in update.events)
             seen.unscaled_late += scaled and not unscaled
-
-
-def _given(subject: object) -> list[Tensor] | None:
-    if isinstance(subject, Tensor):
-        return [subject]
-    return [part for part in subject if isinstance(part, Tensor)] if isinstance(subject, list | tuple) else None
 
 
 def _freezing(program: Program, recording: Recording, seen: UpdatesEvidence) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from labkit.doctor.probe.rates import schedules_of
 from labkit.doctor.program import Program
 
 
@@ -46,13 +47,11 @@ def without_decay(program: Program) -> None:
 
 
 def constant_rate(program: Program) -> None:
-    """Keep the learning rate as it is at the start: the schedule's steps do nothing."""
-    scheduler = program.scheduler
-    if scheduler is None:
-        return
-    scheduler.step = lambda *_, **__: None
-    for group in scheduler.optimizer.param_groups:
-        group["lr"] = group.get("initial_lr", group["lr"])
+    """Keep the learning rate that the schedule starts from, or rises to: its steps do nothing."""
+    for schedule in schedules_of(program):
+        schedule.step = lambda *_, **__: None
+        for group in schedule.optimizer.param_groups:
+            group["lr"] = max(group.get("max_lr", 0.0), group.get("initial_lr", group["lr"]))
 
 
 def with_loss(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Program], None]:

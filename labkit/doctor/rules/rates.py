@@ -32,6 +32,7 @@ def too_high(evidence: Evidence) -> Finding | None:
         "the loss falls in the first ten updates",
         "05",
         mend=learning_rate_times(0.1),
+        instead=(learning_rate_times(0.01),),
         confirm=True,
         weight=3,
         explains=("dead_units", "numeric_instability"),
@@ -55,6 +56,7 @@ def too_low(evidence: Evidence) -> Finding | None:
         "the weights move by about 0.001 of their size in an update",
         "05",
         mend=learning_rate_times(100.0),
+        instead=(learning_rate_times(1000.0), learning_rate_times(10_000.0)),
         confirm=True,
         weight=2,
     )
@@ -76,6 +78,28 @@ def decay_too_high(evidence: Evidence) -> Finding | None:
         mend=without_decay,
         confirm=True,
         weight=4,
+    )
+
+
+def penalty_rules(evidence: Evidence) -> Finding | None:
+    """The gradient points along the weights, or the weights are shrunk by hand: the penalty does all the work."""
+    seen = evidence.updates
+    if seen.shrunk > 0.02:
+        what = f"Between two steps all weights become smaller by {100 * seen.shrunk:.1f} %."
+    elif len(seen.along) >= 3 and min(seen.along[:3]) > 0.8:
+        what = f"The gradient points along the weights (cosine {min(seen.along[:3]):.2f}): a step shrinks them and does little else."
+    else:
+        return None
+    return Finding(
+        "weight_decay_too_high",
+        "warn",
+        what,
+        "The penalty pulls the weights to zero faster than the loss can hold them.",
+        "a factor of 1e-4 or less for the penalty",
+        "the gradient of the loss without the penalty is the larger part",
+        "05",
+        weight=4,
+        explains=("loss_scaling", "model_too_weak"),
     )
 
 
@@ -115,16 +139,21 @@ def schedule_of_another(evidence: Evidence) -> Finding | None:
 def schedule_kills(evidence: Evidence) -> Finding | None:
     """The schedule takes the learning rate away long before training is over."""
     rates = evidence.updates.rates
-    if not rates.trace or not rates.per_epoch or rates.kind == "OneCycleLR":
+    if not rates.trace or not rates.per_epoch:
         return None
     start, span = max(rates.trace[0], 1e-30), rates.trace[: 3 * rates.per_epoch if rates.in_step else 3]
     if rates.trace[0] == 0 and all(rate == 0 for rate in rates.trace[: rates.per_epoch]):
         what = f"The learning rate is 0 in all of the first epoch ({rates.kind})."
-    elif len(span) > 1 and min(span) < 0.02 * start:
+    elif len(span) > 1 and min(span) < 0.02 * start and rates.kind != "OneCycleLR":
         moves = next(number for number, rate in enumerate(span) if rate < 0.02 * start)
         unit = "updates" if rates.in_step else "epochs"
         what = (
             f"After {moves} {unit} the learning rate has fallen from {start:.3g} to {span[moves]:.3g} ({rates.kind})."
+        )
+    elif max(rates.trace) < 0.1 * rates.meant:
+        what = (
+            f"In the first {len(rates.trace) // rates.per_epoch} epochs the learning rate stays below "
+            f"{max(rates.trace):.3g}, and {rates.meant:g} is meant ({rates.kind})."
         )
     else:
         return None
@@ -138,6 +167,7 @@ def schedule_kills(evidence: Evidence) -> Finding | None:
         "05",
         mend=constant_rate,
         confirm=True,
+        updates=int(2.5 * (evidence.updates.batches or 20)),
         weight=5,
         explains=("lr_too_low",),
     )
@@ -147,4 +177,12 @@ def _median(values: list[float]) -> float:
     return sorted(values)[len(values) // 2]
 
 
-RULES = [too_high, too_low, decay_too_high, schedule_before_optimizer, schedule_of_another, schedule_kills]
+RULES = [
+    too_high,
+    too_low,
+    decay_too_high,
+    penalty_rules,
+    schedule_before_optimizer,
+    schedule_of_another,
+    schedule_kills,
+]

@@ -11,7 +11,8 @@ from labkit.doctor.rules.mends import optimizer_over_the_model, usual_five_lines
 def not_in_the_optimizer(evidence: Evidence) -> Finding | None:
     """Trainable parameters get a gradient, and no optimizer holds them."""
     seen = evidence.updates
-    forgotten = seen.missing if not seen.shared else sorted({*seen.ahead_of_optimised, *seen.missing_as_made})
+    replaced = not seen.shared or seen.strangers
+    forgotten = seen.missing if replaced else sorted({*seen.ahead_of_optimised, *seen.missing_as_made})
     if not forgotten or not seen.steps:
         return None
     strangers = f" It holds {seen.strangers} tensors that no part of the program uses." if seen.strangers else ""
@@ -34,7 +35,7 @@ def no_step(evidence: Evidence) -> Finding | None:
     seen = evidence.updates
     if seen.raised or not seen.backwards or seen.watched < 2:
         return None
-    if not seen.own_steps and not seen.thrown_away and seen.backwards < max(seen.batches or 0, 10):
+    if not seen.steps and not seen.thrown_away and seen.backwards < max(seen.batches or 0, 10):
         return None  # a long window of accumulation may still be open
     if seen.own_steps and not (seen.thrown_away >= 2 and seen.thrown_away > seen.steps):
         return None
@@ -148,12 +149,18 @@ def wrong_scale_of_a_window(evidence: Evidence) -> Finding | None:
 def optimizer_made_again(evidence: Evidence) -> Finding | None:
     """An optimizer is made inside the updates, so that its state is lost."""
     seen = evidence.updates
-    if seen.made < 2:
+    if seen.made >= 2:
+        what = f"{seen.made} optimizers were made during {seen.watched} updates."
+    elif seen.forgotten >= 2:
+        what = (
+            f"At {seen.forgotten} of {seen.steps} steps the optimizer's state was empty, although it had been filled."
+        )
+    else:
         return None
     return Finding(
         "optimizer_recreated",
         "fail",
-        f"{seen.made} optimizers were made during {seen.watched} updates.",
+        what,
         "Momentum and the averages of Adam live in the optimizer: a new one starts from nothing.",
         "optimizer = torch.optim.Adam(model.parameters(), lr=...)  # once, before the loop",
         "optimizer.state keeps its entries from one update to the next",
