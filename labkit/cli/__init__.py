@@ -1,4 +1,4 @@
-"""The command line: `labkit check`, `data`, `train`, `trial`, `runs`, `rerun`, `build`, `solve`, `progress`, `claims`.
+"""The command line: `labkit check`, `data`, `train`, `trial`, `explain`, `runs`, `build`, `solve`, `progress`, `claims`.
 
 Modules are imported inside the commands, and only here: torch takes seconds, and `labkit --help` shall be instant.
 """
@@ -10,11 +10,11 @@ import warnings
 
 import click
 
-from labkit.cli import course, lab, runs, trials
+from labkit.cli import course, explaining, lab, runs, trials
 from labkit.cli.group import INTERRUPTED, labkit
 from labkit.errors import LabkitError
 
-__all__ = ["course", "lab", "labkit", "main", "runs", "trials"]
+__all__ = ["course", "explaining", "lab", "labkit", "main", "runs", "trials"]
 
 DEBUG = os.environ.get("LABKIT_DEBUG") == "1"
 

@@ -1,4 +1,7 @@
-"""What `%load_ext labkit` brings into a notebook: `%reset_exercise`, and the progress of this chapter."""
+"""What `%load_ext labkit` brings into a notebook.
+
+That is `%reset_exercise`, the progress of this chapter, and under every error of PyTorch what it means.
+"""
 
 import difflib
 import os
@@ -7,20 +10,27 @@ from weakref import WeakKeyDictionary
 
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
+from IPython.display import display
 
+from labkit.doctor.explain import Explanation, explain, explain_exception
+from labkit.doctor.explain.watching import WarningWatch
 from labkit.exercises import Chapter, Exercise, progress
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register the magic, and listen to how cells end."""
+    """Register the magic, and listen to how cells end and to what they warn of."""
     _loaded[shell] = lab = LabInShell(shell)
+    lab.warnings.start()
     shell.register_magic_function(lab.reset_exercise, "line", "reset_exercise")
     shell.events.register("post_run_cell", lab.after_cell)
+    shell.events.register("post_run_cell", lab.explain_error)
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Take both away again."""
+    """Take all of it away again."""
     lab = _loaded.pop(shell)
+    lab.warnings.stop()
+    shell.events.unregister("post_run_cell", lab.explain_error)
     shell.magics_manager.magics["line"].pop("reset_exercise", None)
     shell.events.unregister("post_run_cell", lab.after_cell)
 
@@ -31,6 +41,7 @@ class LabInShell:
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
         self._opened: set[str] = set()
+        self.warnings = WarningWatch(display)
 
     def reset_exercise(self, line: str) -> None:
         """Put an exercise back to how it was handed out: `%reset_exercise column_means`, in the cell of your answer."""
@@ -52,6 +63,13 @@ class LabInShell:
         if error is not None and not isinstance(error, KeyboardInterrupt):
             progress.record_error(chapter, type(error).__name__)
 
+    def explain_error(self, result: ExecutionResult) -> None:
+        """Show under the traceback of a cell what its error means; the traceback is as it was."""
+        explanation = explain_exception(result.error_in_exec) if result.error_in_exec is not None else None
+        if explanation is not None and not _is_same(explanation, explain.latest):
+            display(explanation)
+        explain.latest = None
+
     def _chapters(self) -> list[Chapter]:
         """Return the chapters whose exercises the notebook has loaded."""
         return [value for value in list(self._shell.user_ns.values()) if isinstance(value, Chapter)]
@@ -63,6 +81,11 @@ class LabInShell:
             return file.stem
         loaded = self._chapters()
         return loaded[-1].name if loaded else None
+
+
+def _is_same(explanation: Explanation, other: Explanation | None) -> bool:
+    """Say whether `with explain():` in the cell has already said it."""
+    return other is not None and (explanation.row, explanation.where) == (other.row, other.where)
 
 
 def _unknown(name: str, known: dict[str, Exercise]) -> str:

@@ -2,6 +2,7 @@
 
 import contextlib
 import warnings
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from labkit.doctor.explain.causes import rules
@@ -21,16 +22,30 @@ def explain_exception(error: BaseException) -> Explanation | None:
     """
     if not isinstance(error, Exception) or isinstance(error, LabkitError):
         return None
-    with contextlib.suppress(Exception), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for raised in (from_elsewhere(one) or one for one in chain_of(error)):
-            if not raised.is_users_own and (explanation := _explain(raised)):
+    return explain_raised(lambda: (from_elsewhere(one) or one for one in chain_of(error)))
+
+
+def explain_raised(chain: Callable[[], Iterable[Raised]]) -> Explanation | None:
+    """Return the explanation of the first error of a chain that has one; where the explaining fails, there is none."""
+    with contextlib.suppress(Exception), _without_warnings():
+        for raised in chain():
+            if not raised.is_users_own and (explanation := _explain(Situation(raised))):
                 return explanation
     return None
 
 
-def _explain(raised: Raised) -> Explanation | None:
-    situation = Situation(raised)
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Show no warning of the block. warnings.catch_warnings would also forget which ones were shown before."""
+    before = warnings.showwarning
+    warnings.showwarning = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
+
+
+def _explain(situation: Situation) -> Explanation | None:
     for rule in rules():
         with contextlib.suppress(Exception):  # a rule that stumbles over something unusual has found nothing
             if reason := rule.reason(situation):

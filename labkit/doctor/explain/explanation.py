@@ -27,7 +27,7 @@ class Reason(NamedTuple):
     variables: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """The explanation of an error, as plain data.
 
@@ -82,7 +82,7 @@ class Explanation:
             return "Likely cause: "
         return f"Likely cause {number + 1}: "
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.text()
 
     def _repr_html_(self) -> str:

@@ -123,6 +123,17 @@ def places_of(trace: TracebackType | None) -> Iterator[Place]:
         trace = trace.tb_next
 
 
+def places_above(frame: FrameType | None) -> Iterator[Place]:
+    """Yield the places of a frame and of those that called it, the outermost first."""
+    frames = []
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.f_back
+    for one in reversed(frames):
+        code = one.f_code
+        yield Place(code.co_filename, one.f_lineno or 0, code.co_name, one, _position(code, one.f_lasti))
+
+
 def _position(code: CodeType, instruction: int) -> tuple[int, int, int, int] | None:
     """Return where in the source an instruction comes from; Python 3.10 knows only the line."""
     if instruction < 0 or not hasattr(code, "co_positions"):

@@ -8,6 +8,7 @@ import torch.nn as nn
 from labkit.doctor.explain.causes.rule import explains
 from labkit.doctor.explain.causes.wording import instead, named, numbers, shape, simple
 from labkit.doctor.explain.explanation import Cause, Reason
+from labkit.doctor.explain.history import loops_at
 from labkit.doctor.explain.situation import Situation
 
 _LAST_TO_FIRST = {1: "transpose(1, 2)", 2: "permute(0, 3, 1, 2)", 3: "permute(0, 4, 1, 2, 3)"}
@@ -50,6 +51,14 @@ def channels(match: re.Match, situation: Situation) -> Reason:
         tuple(causes),
         named(name, situation.layer_name),
     )
+
+
+def _is_first(situation: Situation) -> bool:
+    """Say whether what came in is the user's data, not what a layer before made of it."""
+    x = situation.input
+    if x is None:
+        return True
+    return x.grad_fn is None and situation.name_of(x) != "" and not (situation.place and loops_at(situation.place))
 
 
 def _without_a_dimension(name: str, sizes: tuple[int, ...], wanted: int, sides: int) -> list[Cause]:
@@ -152,7 +161,7 @@ def too_small(match: re.Match, situation: Situation) -> Reason:
         causes.append(
             Cause("The window needs a rim around the picture.", f"padding={padding}  # in {where.strip('`')}")
         )
-    if not situation.made(name) and (situation.input is None or situation.name_of(situation.input)):
+    if _is_first(situation):
         causes.reverse()  # it is the first layer: nothing before it has made the pictures smaller
     size = "×".join(sides)
     return Reason(

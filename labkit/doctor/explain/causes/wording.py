@@ -1,5 +1,7 @@
 """How names, sizes and layers are written in an explanation."""
 
+import ast
+
 import torch.nn as nn
 from torch import Tensor
 
@@ -34,8 +36,11 @@ def or_else(name: str, otherwise: str) -> str:
 
 def simple(expression: str) -> str:
     """Return an expression so that a method can be called on it: `(a + b)`."""
-    is_simple = expression.replace(".", "").replace("[", "").replace("]", "").replace("_", "").isalnum()
-    return expression if is_simple or (expression.endswith(")") and " " not in expression) else f"({expression})"
+    try:
+        node = ast.parse(expression, mode="eval").body
+    except SyntaxError:
+        return expression
+    return expression if isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call) else f"({expression})"
 
 
 def instead(new: str, layer: nn.Module, situation: Situation) -> str:
