@@ -52,9 +52,7 @@ def resume_ladder(differences: Mapping[str, float]) -> Picture:
         panel.set_xlabel("largest difference of a weight")
     data = [{"part": name, "difference": value} for name, value in zip(differences, values, strict=True)]
     sentences = ", ".join(f"{label}: {_text(value)}" for label, value in zip(labels, values, strict=True))
-    return Picture(
-        figure, data, f"Largest difference of a weight to the uncut training, by what is put back: {sentences}."
-    )
+    return Picture(figure, data, f"Largest difference of a weight from the uncut training: {sentences}.")
 
 
 def resuming_picture(

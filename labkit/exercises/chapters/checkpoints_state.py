@@ -165,10 +165,10 @@ FULL_STATE = Exercise(
             "says where they are now.",
         ),
         Misconception(
-            "the objects themselves",
+            "not plain data",
             _objects,
-            "A pickled model or optimizer is code and not data: `weights_only=True` refuses it, with good reason (part "
-            "6). `state_dict()` of each is plain data.",
+            "Something in your dict is more than tensors, numbers and text, and `weights_only=True` refuses the whole "
+            "file, with good reason (part 5). A model or an optimizer itself is code; its `state_dict()` is data.",
         ),
         Misconception(
             "only the parameters",

@@ -1,6 +1,7 @@
 """For every chapter: other ways are right too, a changed input is told, predictions hold; and it has enough of each."""
 
 import autograd_answers
+import checkpoints_answers
 import data_answers
 import loop_answers
 import models_answers
@@ -16,6 +17,7 @@ ANSWERS = {
     "03_data": data_answers,
     "04_models": models_answers,
     "05_training_loop": loop_answers,
+    "06_checkpoints": checkpoints_answers,
 }
 OF_THE_PARTS = {part.name for part in PARTS.values()}  # their other ways are in own_parts
 
