@@ -1,6 +1,7 @@
 """Every kind of error, provoked on the installed PyTorch: its explanation names the cause, the variable and the fix."""
 
 import gc
+import multiprocessing
 import re
 import warnings
 from collections import Counter
@@ -26,7 +27,8 @@ def error_of(program: Program) -> Iterator[BaseException]:
         yield error
     else:
         pytest.fail(f"{program.name} did not fail")
-    gc.collect()
+    if multiprocessing.active_children():
+        gc.collect()
 
 
 def named_in(explanation: Explanation) -> str:

@@ -436,6 +436,13 @@ def a_file_that_is_no_picture(tmp="picture.png"):
 
 
 @unrelated
+def a_table_that_is_no_checkpoint():
+    import io
+
+    torch.load(io.BytesIO(b"epoch,loss\n1,0.5\n"))
+
+
+@unrelated
 def a_matrix_without_a_root():
     torch.linalg.cholesky(-torch.eye(3))
 

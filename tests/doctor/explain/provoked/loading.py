@@ -1,6 +1,7 @@
 """Data sets and loaders: samples that do not fit together, workers that fail, and things used in a wrong way."""
 
 import json
+import multiprocessing
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from tests.doctor.explain.provoked.program import provokes
+
+FORK = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
 
 
 class Sentences(Dataset):
@@ -84,7 +87,7 @@ def answers_that_are_missing():
 
 @provokes("collate", names=["Sentences|loader", "worker"], fix=("collate_fn", "pad_sequence"), slow=True)
 def sentences_in_a_worker():
-    loader = DataLoader(Sentences(), batch_size=2, num_workers=1, multiprocessing_context="fork")
+    loader = DataLoader(Sentences(), batch_size=2, num_workers=1, multiprocessing_context=FORK)
     for batch in loader:
         print(batch)
 
@@ -147,7 +150,7 @@ class Steps(Dataset):
 
 @provokes("worker-error", names=["worker", "Table|__getitem__"], fix=("num_workers=0", "depth"), slow=True)
 def a_column_that_is_not_there():
-    rows = DataLoader(Table(), num_workers=1, multiprocessing_context="fork")
+    rows = DataLoader(Table(), num_workers=1, multiprocessing_context=FORK)
     next(iter(rows))
 
 
@@ -161,20 +164,20 @@ def a_file_that_is_not_there():
 @provokes("worker-error", names=["worker", "scaled"], fix=("num_workers=0",), slow=True)
 def a_collate_function_of_the_users():
     gather = partial(scaled, by="2")
-    loader = DataLoader(range(8), batch_size=4, num_workers=1, collate_fn=gather, multiprocessing_context="fork")
+    loader = DataLoader(range(8), batch_size=4, num_workers=1, collate_fn=gather, multiprocessing_context=FORK)
     return list(loader)
 
 
 @provokes("matmul-shapes", names=["worker", "features", "weight"], fix=("3", "4"), never="in_features", slow=True)
 def a_product_in_a_worker():
-    products = DataLoader(Steps("product"), num_workers=1, multiprocessing_context="fork")
+    products = DataLoader(Steps("product"), num_workers=1, multiprocessing_context=FORK)
     for product in products:
         print(product)
 
 
 @provokes("reshape", names=["worker", "features"], fix=("view", "reshape", "-1"), slow=True)
 def a_view_in_a_worker():
-    for sample in DataLoader(Steps("view"), num_workers=1, multiprocessing_context="fork"):
+    for sample in DataLoader(Steps("view"), num_workers=1, multiprocessing_context=FORK):
         print(sample)
 
 

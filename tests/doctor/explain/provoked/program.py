@@ -99,7 +99,7 @@ SAYS: dict[str, tuple[str, ...]] = {
         "object is not subscriptable",
     ),
     "devices": ("not on the expected device", "on the same device", "is on meta", "Cannot copy out of meta tensor"),
-    "out-of-memory": ("can't allocate memory", "out of memory"),
+    "out-of-memory": ("can't allocate memory", "not enough memory", "out of memory"),
     "device-assert": ("device-side assert triggered",),
     "no-cuda": ("Found no NVIDIA driver", "Torch not compiled with CUDA enabled", "torch.cuda.is_available() is False"),
     "numpy-of-device": ("to numpy. Use Tensor.cpu()",),
