@@ -1,0 +1,249 @@
+"""What a score is worth: evaluate models whose answers are known, on small loaders whose batches are known."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Subset
+
+from labkit.doctor.program import Program
+from labkit.doctor.recording import Recording, leaves, mapped
+
+BATCHES, MOST_ROWS, LARGEST_BATCH = 3, 2_000, 64
+SECONDS = 0.3
+
+
+@dataclass
+class ScoresEvidence:
+    """What the evaluation says of models whose answers are known.
+
+    right, wrong: scores of a model that is always right, and of one that is always wrong. first, last: scores of models
+    that are right in the first or the last of three equal batches only. again: of the wrong model, evaluated after the
+    right one by the same function. narrow: of a model that is always right, by a small margin; clear: by a larger one.
+    sizes: batches of the validation loader, (full, last, how many). right_uneven: score of the right model on batches
+    of these sizes. share_of_last: what the last, smaller batch counts for there. as_it_is, at_once: scores of the
+    program's model on these batches, and on the same samples in a single batch. reads: how many batches of the loader
+    it was given the evaluation reads. of_training: share of the samples it reads that are training samples and no
+    validation samples.
+    """
+
+    right: float | None = None
+    wrong: float | None = None
+    first: float | None = None
+    last: float | None = None
+    again: float | None = None
+    narrow: float | None = None
+    clear: float | None = None
+    sizes: tuple[int, int, int] | None = None
+    right_uneven: float | None = None
+    share_of_last: float | None = None
+    as_it_is: float | None = None
+    at_once: float | None = None
+    reads: int | None = None
+    of_training: float | None = None
+
+
+class Batches:
+    """A loader of batches that are given; it knows which one was read last. dataset: as many samples as they have."""
+
+    def __init__(self, batches: list[Any], dataset: Any = None):
+        self.batches = batches
+        self.current: int = -1
+        self.read = 0
+        count = sum(map(size_of, batches))
+        with contextlib.suppress(Exception):  # a data set without a length
+            dataset = Subset(dataset, [number % len(dataset) for number in range(count)])
+        self.dataset = dataset if dataset is not None else range(count)
+        self.batch_size = size_of(batches[0])
+
+    def __iter__(self) -> Iterator[Any]:
+        for self.current, batch in enumerate(self.batches):
+            self.read += 1
+            yield batch
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+
+def size_of(batch: Any) -> int:
+    """Return how many samples a batch has."""
+    return next(len(leaf) for leaf in leaves(batch) if isinstance(leaf, Tensor) and leaf.dim())
+
+
+def rows(batch: Any, which: Tensor) -> Any:
+    """Return some samples of a batch; raise ValueError if its tensors do not have a row for each sample."""
+    count = size_of(batch)
+    if any(not isinstance(leaf, Tensor) or leaf.dim() == 0 or len(leaf) != count for leaf in leaves(batch)):
+        raise ValueError("not one row for each sample")
+    return mapped(batch, lambda tensor: tensor[which])
+
+
+def small_loader(loader: Any, largest: int = LARGEST_BATCH) -> Batches | None:
+    """Return a loader of three equal batches with samples of another; None if these cannot be cut."""
+    with contextlib.suppress(Exception):  # whatever the user's loader raises
+        batch = next(iter(loader))
+        count = size_of(batch)
+        size = min(largest, count)
+        cut = [rows(batch, torch.arange(k * size, (k + 1) * size) % count) for k in range(BATCHES)]
+        return Batches(cut, getattr(loader, "dataset", None))
+    return None
+
+
+def look_at_scores(program: Program, recording: Recording) -> ScoresEvidence:
+    """Evaluate models whose answers are known; fields that cannot be measured stay None."""
+    seen, begin = ScoresEvidence(), time.thread_time()
+    if program.evaluate is None:
+        return seen
+    with contextlib.suppress(Exception):  # whatever the user's pieces raise: what is known until then is kept
+        _three_batches(program, seen)
+        if time.thread_time() - begin < SECONDS and seen.right is not None:
+            _uneven_batches(program, recording, seen)
+    with contextlib.suppress(Exception):
+        if seen.reads == 0:
+            seen.of_training = _share_of_training(program, recording)
+    return seen
+
+
+def _three_batches(program: Program, seen: ScoresEvidence) -> None:
+    loader = small_loader(program.val_loader)
+    one, other = program.copy(), program.copy()
+    right = _score(one, loader, lambda number: 10.0)
+    seen.reads = loader.read
+    wrong = _score(other, loader, lambda number: -10.0)
+    if right is None or wrong is None:
+        return
+    seen.right, seen.wrong = right, wrong
+    seen.again = _score(one, loader, lambda number: -10.0)
+    seen.first = _score(program.copy(), loader, lambda number: 10.0 if number == 0 else -10.0)
+    seen.last = _score(program.copy(), loader, lambda number: 10.0 if number == BATCHES - 1 else -10.0)
+    seen.narrow = _score(program.copy(), loader, lambda number: 0.2)
+    seen.clear = _score(program.copy(), loader, lambda number: 1.5)
+
+
+def _uneven_batches(program: Program, recording: Recording, seen: ScoresEvidence) -> None:
+    loader = program.val_loader
+    sizes = batch_sizes(loader)
+    if sizes is None:
+        return
+    full, last, number = seen.sizes = sizes
+    if not 0 < last < full or number < 2 or full * number > MOST_ROWS:
+        return
+    samples = [batch for batch in loader]
+    if [size_of(batch) for batch in samples] != [full] * (number - 1) + [last]:
+        return
+    uneven = Batches(samples, loader.dataset)
+    seen.right_uneven = _score(program.copy(), uneven, lambda number: 10.0)
+    wrong = _score(program.copy(), uneven, lambda number: -10.0)
+    only = _score(program.copy(), uneven, lambda place: 10.0 if place == number - 1 else -10.0)
+    if None not in (seen.right_uneven, wrong, only) and seen.right_uneven != wrong:
+        seen.share_of_last = (only - wrong) / (seen.right_uneven - wrong)
+    joined = Batches([_joined(samples)], loader.dataset)
+    trained = recording.program
+    seen.as_it_is, seen.at_once = _score(trained.copy(), uneven), _score(trained.copy(), joined)
+
+
+def batch_sizes(loader: Any) -> tuple[int, int, int] | None:
+    """Return the size of a loader's batches, of the last one, and their number; None if it does not tell."""
+    if not isinstance(loader, DataLoader) or loader.batch_size is None or not hasattr(loader.dataset, "__len__"):
+        return None
+    count = len(loader.sampler)
+    rest = 0 if loader.drop_last else count % loader.batch_size
+    return loader.batch_size, rest or loader.batch_size, len(loader)
+
+
+def _joined(batches: list[Any]) -> Any:
+    parts = [[leaf for leaf in leaves(batch)] for batch in batches]
+    joined = iter([torch.cat(column) for column in zip(*parts, strict=True)])
+    return mapped(batches[0], lambda _: next(joined))
+
+
+def _score(program: Program, loader: Batches, strength: Callable[[int], float] | None = None) -> float | None:
+    """Evaluate; with `strength`, the model's outputs are replaced: right in batches where it is above 0, else wrong."""
+    loader.read, answered = 0, []
+
+    def answer(module: Any, inputs: Any, outputs: Any) -> Any:
+        targets = loader.batches[loader.current][1]
+        answered.append(True)
+        return known_answer(outputs, targets, strength(loader.current))
+
+    hook = program.model.register_forward_hook(answer) if strength is not None else None
+    try:
+        score = float(program.score(loader))
+    except Exception:  # whatever the user's evaluation raises, or an answer that fits no target
+        return None
+    finally:
+        if hook is not None:
+            hook.remove()
+    return score if score == score and (answered or strength is None) else None
+
+
+def known_answer(outputs: Any, targets: Tensor, strength: float) -> Any:
+    """Return what a model that is right gives in place of its outputs; with strength below 0, one that is wrong.
+
+    strength: margin of the right class, in logits; where the outputs are probabilities, in their scale.
+    Raises ValueError if it cannot be told from outputs and targets what a right answer is.
+    """
+    if isinstance(outputs, tuple | list):
+        return type(outputs)([known_answer(outputs[0], targets, strength), *outputs[1:]])
+    if targets.shape == outputs.shape or targets.numel() == outputs.numel() == len(targets):
+        return _of_same_shape(outputs, targets.reshape(outputs.shape), strength)
+    classes = next((d for d in (1, -1) if outputs.dim() > 1 and _without(outputs, d) == targets.shape), None)
+    if classes is None or targets.is_floating_point() or outputs.shape[classes] < 2:
+        raise ValueError("no right answer")
+    count = outputs.shape[classes]
+    chosen = targets.clamp(0, count - 1) if strength > 0 else (targets.clamp(0, count - 1) + 1) % count
+    marked = torch.nn.functional.one_hot(chosen.long(), count).movedim(-1, classes).to(outputs.dtype)
+    logits = (2 * marked - 1) * abs(strength) / 2
+    total = outputs.exp().sum(classes)
+    if torch.allclose(total, torch.ones_like(total), atol=1e-4):
+        return logits.log_softmax(classes)
+    ones = outputs.sum(classes)
+    if outputs.min() >= 0 and torch.allclose(ones, torch.ones_like(ones), atol=1e-4):
+        return logits.softmax(classes)
+    return logits
+
+
+def _of_same_shape(outputs: Tensor, targets: Tensor, strength: float) -> Tensor:
+    targets = targets.to(outputs.dtype)
+    if bool(((targets == 0) | (targets == 1)).all()):
+        logits = (2 * targets - 1) * strength
+        bounded = outputs.min() >= 0 and outputs.max() <= 1
+        return logits.sigmoid() if bounded else logits
+    if strength > 0:
+        return targets + 0.0
+    further = torch.linspace(1, 2, targets.numel(), dtype=targets.dtype).view_as(targets)
+    return targets + 3 * targets.std() * further + 1
+
+
+def _without(tensor: Tensor, dimension: int) -> torch.Size:
+    dimension %= tensor.dim()
+    return tensor.shape[:dimension] + tensor.shape[dimension + 1 :]
+
+
+def _share_of_training(program: Program, recording: Recording) -> float | None:
+    """Return the share of evaluated samples that are training samples and no validation samples."""
+    read = {mark for call in recording.evaluation_forwards[:4] for mark in _marks(call.inputs[0])}
+    known = [
+        {mark for batch in _some(loader) for mark in _marks(batch[0])}
+        for loader in (program.train_loader, program.val_loader)
+    ]
+    return sum(mark in known[0] and mark not in known[1] for mark in read) / len(read) if read else None
+
+
+def _some(loader: Any) -> Iterator[Any]:
+    count = 0
+    for batch in loader:
+        yield batch
+        count += size_of(batch)
+        if count > MOST_ROWS:
+            return
+
+
+def _marks(inputs: Tensor) -> set[float]:
+    flat = inputs.detach().reshape(len(inputs), -1).double()
+    weights = torch.linspace(1, 2, flat.shape[1], dtype=torch.float64)
+    return {round(value, 6) for value in (flat @ weights).tolist()}

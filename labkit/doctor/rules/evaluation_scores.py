@@ -1,0 +1,110 @@
+"""What is wrong with the score: it is tried on models whose answers are known."""
+
+from labkit.doctor.evidence import Evidence
+from labkit.doctor.finding import Finding
+
+
+def _wrong(what: str, fix: str, verify: str) -> Finding:
+    why = "A score that is wrong chooses the wrong model, whatever the training does."
+    return Finding("metric_wrong", "fail", what, why, fix, verify, "05", weight=4)
+
+
+def other_data(evidence: Evidence) -> Finding | None:
+    """The evaluation reads training samples instead of the loader it was given."""
+    seen = evidence.evaluation.scores
+    if seen.reads != 0 or seen.of_training is None or seen.of_training < 0.9:
+        return None
+    return _wrong(
+        f"evaluate(model, loader) reads no batch of its loader; {100 * seen.of_training:.0f} % of the samples that it reads are training samples.",
+        "for inputs, targets in loader:   # the argument, not a loader from outside",
+        "the score of an untrained and of a trained model differ less on new data than on training data",
+    )
+
+
+def right_is_not_better(evidence: Evidence) -> Finding | None:
+    """A model that is always right does not get a higher score than one that is always wrong."""
+    seen = evidence.evaluation.scores
+    if not seen.reads or seen.right is None or seen.wrong is None or seen.right > seen.wrong:
+        return None
+    return _wrong(
+        f"A model that is always right gets {seen.right:.3g}, one that is always wrong {seen.wrong:.3g}.",
+        "predictions = model(inputs).argmax(dim=1)   # over the classes\nright += (predictions == targets).sum().item()",
+        "outputs made from the targets get the best score there is",
+    )
+
+
+def remembers(evidence: Evidence) -> Finding | None:
+    """The score of an evaluation depends on evaluations before it."""
+    seen = evidence.evaluation.scores
+    if seen.right is None or seen.again is None or _close(seen.again, seen.wrong, seen):
+        return None
+    return _wrong(
+        f"A model that is always wrong gets {seen.wrong:.3g}, and {seen.again:.3g} if a right one was evaluated before.",
+        "meter.reset()   # or count from zero, at the start of every evaluation",
+        "the same weights get the same score, whatever was evaluated before",
+    )
+
+
+def one_batch_counts(evidence: Evidence) -> Finding | None:
+    """Of three equal batches one decides everything."""
+    seen = evidence.evaluation.scores
+    if seen.right is None or seen.first is None or seen.last is None or seen.right <= seen.wrong:
+        return None
+    for place, alone, other in (("last", seen.last, seen.first), ("first", seen.first, seen.last)):
+        if _close(alone, seen.right, seen) and _close(other, seen.wrong, seen):
+            return _wrong(
+                f"Of three equal batches only the {place} one counts: right there and wrong elsewhere gets {alone:.3g}, "
+                f"as right everywhere does.",
+                "right += (predictions == targets).sum().item()   # inside the loop, for every batch",
+                "the score changes when the predictions in any batch change",
+            )
+    return None
+
+
+def uneven_batches(evidence: Evidence) -> Finding | None:
+    """The last, smaller batch counts as much as a full one, or is counted as a full one."""
+    seen = evidence.evaluation.scores
+    if seen.sizes is None or seen.right_uneven is None or seen.right <= seen.wrong:
+        return None
+    full, last, number = seen.sizes
+    samples = full * (number - 1) + last
+    fix = "right += (predictions == targets).sum().item()\ncount += len(targets)\n...\nreturn right / count"
+    if seen.right == 1 and seen.wrong >= 0 and not _close(seen.right_uneven, 1.0, seen):
+        return _wrong(
+            f"With {samples} samples in batches of {full} a model that is always right gets {seen.right_uneven:.4g}, not 1.",
+            fix,
+            "outputs made from the targets get the score 1",
+        )
+    if seen.share_of_last is None or seen.as_it_is is None or seen.at_once is None:
+        return None
+    due, scale = last / samples, abs(seen.right - seen.wrong)
+    off = abs(seen.as_it_is - seen.at_once)
+    if last > full / 3 or seen.share_of_last - due < 0.03 or off < 0.01 * min(scale, 1.0):
+        return None
+    return _wrong(
+        f"The last batch has {last} of {samples} samples ({100 * due:.1f} %) and counts for {100 * seen.share_of_last:.1f} % "
+        f"of the score: {seen.as_it_is:.4g} instead of {seen.at_once:.4g}.",
+        fix,
+        "the score is the same with another batch size",
+    )
+
+
+def wrong_threshold(evidence: Evidence) -> Finding | None:
+    """Answers that are right by a small margin do not count."""
+    seen = evidence.evaluation.scores
+    if seen.right is None or seen.narrow is None or seen.clear is None or seen.right != 1 or seen.wrong != 0:
+        return None
+    if seen.clear != 1 or seen.narrow > 0.9:
+        return None
+    return _wrong(
+        f"A model that is right by a margin of 0.2 gets {seen.narrow:.3g}, by a margin of 1.5 it gets {seen.clear:.3g}.",
+        "predictions = logits > 0        # a logit of 0 is a probability of 0.5\n# or: torch.sigmoid(logits) > 0.5, once",
+        "outputs made from the targets get the best score there is, whatever their size",
+    )
+
+
+def _close(one: float, other: float, seen) -> bool:
+    return abs(one - other) <= 1e-3 * max(abs(seen.right - seen.wrong), 1e-6)
+
+
+RULES = [other_data, right_is_not_better, remembers, one_batch_counts, uneven_batches, wrong_threshold]
