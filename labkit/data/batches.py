@@ -32,7 +32,12 @@ class ImageBatches(Dataset):
         self.data, self.seed, self.flip, self.shift, self.cutout = data, seed, flip, shift, cutout
         self.images, self.labels = data.images, data.labels
         given = data.statistics() if statistics is None else statistics
-        self.statistics = tuple(torch.as_tensor(value, dtype=torch.float32) for value in given)
+        try:
+            self.statistics = tuple(torch.as_tensor(value, dtype=torch.float32) for value in given)
+        except (TypeError, ValueError, RuntimeError):
+            raise DataError(
+                f"statistics: give (mean, deviation), such as train_loader.statistics; got {given!r}."
+            ) from None
         if [tuple(value.shape) for value in self.statistics] != [(channels,)] * 2:
             raise DataError(f"statistics: give (mean, deviation) with one value for each of the {channels} channels.")
         mean, deviation = self.statistics
@@ -102,8 +107,14 @@ class SampleBatches(Dataset):
         return tuple(batch)
 
     def _sample(self, epoch: int, index: int):
-        with randomness.frozen_randomness(randomness.seed_for(self.seed, "sample", epoch, index)):
-            return self.data[index]
+        try:
+            with randomness.frozen_randomness(randomness.seed_for(self.seed, "sample", epoch, index)):
+                return self.data[index]
+        except IndexError as error:
+            raise DataError(
+                f"Sample {index} of {type(self.data).__name__} failed with {type(error).__name__}: {error}. The data "
+                f"set says that it has {len(self.data)} samples, so all from 0 to {len(self.data) - 1} must be there."
+            ) from error
 
     def fingerprint(self) -> str:
         """Return a SHA-256 of the type, the length, and the first and the last sample (reading all may take hours)."""
@@ -112,6 +123,14 @@ class SampleBatches(Dataset):
             digest.update(f"{part.dtype}/{tuple(part.shape)}".encode())
             digest.update(part.contiguous().view(torch.uint8).numpy())
         return digest.hexdigest()
+
+
+def length_of(data: object) -> int:
+    """Return how many samples a data set has. Raises DataError if it cannot tell."""
+    try:
+        return len(data)
+    except (TypeError, ValueError, NotImplementedError) as error:
+        raise DataError(f"{type(data).__name__} cannot tell how many samples it has ({error!r}).") from error
 
 
 def types_of(value: object) -> str:

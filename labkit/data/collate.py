@@ -44,7 +44,13 @@ def pad(samples: list, value: float = 0) -> tuple[Padded, Any]:
     Raises DataError when the inputs differ in more than their length.
     """
     samples = _there(samples)
-    inputs = [torch.as_tensor(sample[0]) for sample in samples]
+    try:
+        inputs, targets = [torch.as_tensor(sample[0]) for sample in samples], [sample[1] for sample in samples]
+    except (TypeError, ValueError, RuntimeError, LookupError) as error:
+        raise DataError(
+            f"pad needs samples (input, target), each input a tensor or a row of numbers; got "
+            f"{types_of(samples[0])} ({error})."
+        ) from error
     kinds = {(one.dtype, tuple(one.shape[1:])) for one in inputs}
     if len(kinds) > 1 or inputs[0].ndim == 0:
         found = ", ".join(str(tuple(one.shape)) for one in inputs[:4])
@@ -54,7 +60,7 @@ def pad(samples: list, value: float = 0) -> tuple[Padded, Any]:
         )
     lengths = torch.tensor([len(one) for one in inputs])
     values = torch.nn.utils.rnn.pad_sequence(inputs, batch_first=True, padding_value=value)
-    return Padded(values, lengths), _stacked([sample[1] for sample in samples])
+    return Padded(values, lengths), _stacked(targets)
 
 
 def skip_missing(samples: list) -> Any:
@@ -71,6 +77,8 @@ def _stacked(values: list) -> Any:
 
 def _there(samples: list) -> list:
     there = [sample for sample in samples if sample is not None]
+    if not samples:
+        raise DataError("There is no sample to make a batch of.")
     if not there:
         raise DataError(f"All {len(samples)} samples of a batch are None, so there is nothing to make it of.")
     return there

@@ -130,6 +130,13 @@ class TarArchive:
         return tidy(name)
 
 
+def path_of(given: str | Path) -> Path:
+    """Return a path with "~" spelt out. Raises DataError for what is no path."""
+    if not isinstance(given, str | Path):
+        raise DataError(f"A path is a text or a pathlib.Path, such as 'pictures'; got {given!r}.")
+    return Path(os.path.expanduser(given))
+
+
 def tidy(name: str) -> str:
     """Return a name that can be compared and shown: no "./", composed Unicode, nothing that is not printable."""
     return printable("/".join(part for part in name.split("/") if part not in ("", ".")))

@@ -1,6 +1,6 @@
 """Splits in which what belongs together stays together, and tables of how the classes are spread."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy
@@ -37,7 +37,12 @@ def split_by_group(
     tries reach. The order within both parts is the original one. Raises DataError for a single group, and for a
     fraction that is none.
     """
+    _need_labels(data, "split_by_group")
+    if not isinstance(groups, Iterable):
+        raise DataError(f"groups must be one name or number for each sample, got {groups!r}.")
     groups = groups.tolist() if isinstance(groups, Tensor) else list(groups)
+    if not all(isinstance(group, Hashable) for group in groups):
+        raise DataError(f"groups must be one name or number for each sample, got several in one: {groups[0]!r}.")
     if not isinstance(fraction, int | float) or isinstance(fraction, bool) or not 0 < fraction < 1:
         raise DataError(f"split_by_group: fraction must lie between 0 and 1, got {fraction!r}.")
     if len(groups) != len(data.labels):
@@ -53,6 +58,11 @@ def split_by_group(
     shares = counts[:, counts.sum(dim=0) > 0]
     held_out = torch.from_numpy(_choose((shares / shares.sum(dim=0)).numpy(), fraction, seed))[group_of]
     return data.select(~held_out), data.select(held_out)
+
+
+def _need_labels(data: Any, where: str) -> None:
+    if not (hasattr(data, "labels") and hasattr(data, "classes")):
+        raise DataError(f"{where}: give an ImageSet, or a data set with labels and classes; got {type(data).__name__}.")
 
 
 def _choose(shares: numpy.ndarray, fraction: float, seed: int) -> numpy.ndarray:
@@ -88,6 +98,8 @@ def class_balance(**parts: Labelled) -> Table:
     """
     if not parts:
         raise DataError("class_balance needs at least one part by name, such as train=splits.train.")
+    for part, data in parts.items():
+        _need_labels(data, f"class_balance, {part}")
     names = next(iter(parts.values())).classes
     rows = [{"class": name} for name in names]
     sentences = []

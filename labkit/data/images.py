@@ -1,6 +1,7 @@
 """ImageSet: labelled pictures as one uint8 tensor, and what can be asked of it."""
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -29,10 +30,12 @@ class ImageSet:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.classes is None or len(set(self.classes)) != len(self.classes):
+        for name, value in (("classes", self.classes), ("notes", self.notes)):
+            if isinstance(value, str) or not isinstance(value, Iterable):
+                raise DataError(f"{self.source}: {name} must be a tuple of texts, got {value!r}.")
+            object.__setattr__(self, name, tuple(value))
+        if any(self.classes.count(name) > 1 for name in self.classes):
             raise DataError(f"{self.source}: classes must be one name for each class, all different: {self.classes!r}.")
-        object.__setattr__(self, "classes", tuple(self.classes))
-        object.__setattr__(self, "notes", tuple(self.notes))
         images, labels = self.images, self.labels
         for name, value in (("images", images), ("labels", labels)):
             if not isinstance(value, Tensor):
@@ -63,7 +66,12 @@ class ImageSet:
         return len(self.labels)
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        """Return (picture uint8 (C, H, W), label): the contract of a map-style data set."""
+        """Return (picture uint8 (C, H, W), label): the contract of a map-style data set.
+
+        Several at once are a new ImageSet: see `select`. Raises DataError for what is no whole number.
+        """
+        if not hasattr(index, "__index__"):
+            raise DataError(f"A picture is asked for by its number, got {index!r}. For several: select(indices).")
         return self.images[index], int(self.labels[index])
 
     def __repr__(self) -> str:
@@ -76,8 +84,12 @@ class ImageSet:
         return tuple(self.images.shape[1:])
 
     def select(self, indices: Tensor) -> "ImageSet":
-        """Return the pictures at `indices` (int64 or bool), in that order, as a new ImageSet."""
-        return replace(self, images=self.images[indices], labels=self.labels[indices])
+        """Return the pictures at `indices` (int64 or bool, in one row), in that order, as a new ImageSet.
+
+        Raises DataError for indices of another kind, and for those that no picture has.
+        """
+        chosen = chosen_places(indices, len(self), self.source)
+        return replace(self, images=self.images[chosen], labels=self.labels[chosen])
 
     def counts(self) -> Tensor:
         """Return how many pictures each class has: int64 (K,)."""
@@ -134,6 +146,22 @@ class ImageSet:
     def fingerprint(self) -> str:
         """Return a SHA-256 of shapes, class names, labels and pixels: equal data, equal fingerprint."""
         return self._fingerprint
+
+
+def chosen_places(indices: Tensor, count: int, source: str) -> Tensor:
+    """Return the places, int64 (M,), that indices (whole numbers or a mask, in one row) choose among `count` samples.
+
+    Raises DataError, which calls the samples by their `source`.
+    """
+    try:
+        chosen = torch.as_tensor(indices)
+        chosen = chosen.long() if chosen.numel() == 0 else chosen  # an empty list becomes float32
+        places = torch.arange(count)[chosen] if chosen.ndim == 1 else None
+    except (TypeError, ValueError, RuntimeError, IndexError) as error:
+        raise DataError(f"{source}: {count} samples cannot be chosen from by these indices: {error}.") from None
+    if places is None:
+        raise DataError(f"{source}: indices must be whole numbers or a mask in one row, got {indices!r}.")
+    return places
 
 
 def _value_counts(channel: Tensor) -> Tensor:

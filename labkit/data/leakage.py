@@ -24,6 +24,9 @@ def duplicates(train: ImageSet, val: ImageSet, near: bool = True) -> Table:
     from 0.99 on: a picture that was cropped, or so bright that much of it became white, is not found. near=False looks
     for equal ones only. Raises DataError when the pictures are of different shape.
     """
+    for part in (train, val):
+        if not isinstance(part, ImageSet):
+            raise DataError(f"duplicates compares two ImageSets, got {type(part).__name__}.")
     if train.image_shape != val.image_shape:
         raise DataError(
             f"Pictures of {train.image_shape} and {val.image_shape} cannot be compared. Read both in the same size."

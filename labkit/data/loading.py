@@ -8,6 +8,7 @@ in every process.
 import copy
 import warnings
 from collections.abc import Iterator
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from labkit import devices, randomness
 from labkit.data import samplers, workers
-from labkit.data.batches import ImageBatches, Request, SampleBatches
+from labkit.data.batches import ImageBatches, Request, SampleBatches, length_of
 from labkit.data.collate import Collate, CollatedBatches
 from labkit.data.images import ImageSet
 from labkit.data.pictures import DataWarning
@@ -73,7 +74,10 @@ class Loader:
         yield from self.at(self._epoch + begun, 0)
 
     def at(self, epoch: int, batch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Iterate over the rest of an epoch from one of its batches on, without reading what lies before it."""
+        """Iterate over the rest of an epoch from a batch on, without reading what lies before. Raises DataError."""
+        for name, value in (("epoch", epoch), ("batch", batch)):
+            if not isinstance(value, Integral) or value < 0:
+                raise DataError(f"{name}={value!r}: epochs and batches are counted from 0.")
         self._requests.set(epoch, self._order(epoch).split(self.batch_size)[batch : len(self)])
         if self._workers is None:
             source = (self.batches[request] for request in self._requests)
@@ -208,18 +212,22 @@ def loader(
             "Give a map-style data set (with __len__ and __getitem__), or read the stream into an ImageSet."
         )
     for name, value in {"batch_size": batch_size, "shift": shift, "cutout": cutout, "num_workers": num_workers}.items():
-        if not isinstance(value, int) or isinstance(value, bool):
+        if not isinstance(value, Integral) or isinstance(value, bool):
             raise DataError(f"{name}={value!r} must be a whole number.")
     if batch_size < 1:
         raise DataError(f"batch_size={batch_size}: a batch needs at least 1 sample.")
     if num_workers < 0:
         raise DataError(f"num_workers={num_workers}: use 0 (no worker process) or more.")
+    batch_size, num_workers = int(batch_size), int(num_workers)
     workers.start_method_of(start_method)
     if sampler is not None and shuffle:
         raise DataError("Give a sampler or shuffle=True, not both: a sampler says the order itself.")
-    if len(data) == 0:
+    if collate is not None and not callable(collate):
+        raise DataError(f"collate must be a function that makes a batch of a list of samples, got {collate!r}.")
+    length = length_of(data)
+    if length == 0:
         raise DataError("The data set is empty: there is nothing to make batches of.")
-    count = len(data) if sampler is None else len(samplers.checked(sampler, seed, 0, len(data)))
+    count = length if sampler is None else len(samplers.checked(sampler, seed, 0, length))
     if batch_size > count and (shuffle or drop_last):
         raise DataError(f"batch_size={batch_size} is larger than the {count} samples to train on. Use at most {count}.")
     device = devices.choose(str(device))

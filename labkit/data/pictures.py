@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from labkit.data.decoding import UnreadablePicture, decode
-from labkit.data.files import Directory, TarArchive
+from labkit.data.files import Directory, TarArchive, path_of
 from labkit.data.images import ImageSet
 from labkit.data.layout import Part, arrange
 from labkit.errors import DataError
@@ -42,7 +42,7 @@ def folder(path: str | Path, size: int | tuple[int, int] | None = None) -> dict[
     Raises DataError if the path or its layout is not as said, if a class has no readable picture, if a part has a class
     that the training part lacks, or if more files of a part are unreadable than readable.
     """
-    path = Path(os.path.expanduser(path))
+    path = path_of(path)
     size = _checked_size(size)
     files = _open(path)
     parts, classes = arrange(files.names, files.folders, str(path))

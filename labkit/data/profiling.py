@@ -3,14 +3,14 @@
 import html
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset
 
 from labkit import devices, randomness
-from labkit.data.batches import ImageBatches
+from labkit.data.batches import ImageBatches, types_of
 from labkit.data.loading import Loader
 from labkit.errors import DataError
 from labkit.table import Table
@@ -50,13 +50,17 @@ def profile(
     """
     if not isinstance(source, Loader | DataLoader):
         raise DataError(f"profile measures a labkit loader or a torch DataLoader, got {type(source).__name__}.")
-    numbers = _numbers(source.num_workers) if workers is None else sorted({*workers, source.num_workers})
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
+        raise DataError(f"seconds={seconds!r}: say how long to measure each number of workers.")
+    if workers is not None and not isinstance(workers, Iterable):
+        raise DataError(f"workers={workers!r}: give the numbers to try, such as [0, 2, 4].")
+    numbers = _numbers(source.num_workers) if workers is None else [*workers, source.num_workers]
     if step is not None and not callable(step):
         raise DataError(f"step must be a function step(inputs, targets), got {type(step).__name__}.")
     if not all(type(number) is int and number >= 0 for number in numbers):
         raise DataError(f"workers={workers!r}: give whole numbers of 0 or more.")
     rows, impossible = [], []
-    for number in numbers:
+    for number in sorted(set(numbers)):
         with randomness.frozen_randomness():  # a DataLoader draws a seed for its workers
             try:
                 rows.append({"workers": number, **_measure(_with_workers(source, number), step, number, seconds)})
@@ -115,6 +119,8 @@ def _measure(source: Loader | DataLoader, step: Callable | None, workers: int, s
             arrived = time.perf_counter()
             if number == 0:
                 start = arrived - begun
+            if not isinstance(batch, tuple | list) or len(batch) != 2 or not hasattr(batch[1], "device"):
+                raise DataError(f"profile measures batches (inputs, targets), and this loader gives {types_of(batch)}.")
             inputs, targets = batch
             if step is not None:
                 step(inputs, targets)

@@ -41,7 +41,10 @@ def weighted(weights: Tensor | Sequence[float], count: int | None = None, replac
     early, and an epoch over all samples has the shares that the data have.
     Raises DataError for weights that are no such thing, and for a count that cannot be drawn.
     """
-    weights = torch.as_tensor(weights, dtype=torch.float64).flatten()
+    try:
+        weights = torch.as_tensor(weights, dtype=torch.float64).flatten()
+    except (TypeError, ValueError, RuntimeError):
+        raise DataError(f"weights must be numbers, one for each sample, got {type(weights).__name__}.") from None
     if len(weights) == 0 or not (weights.isfinite().all() and (weights >= 0).all() and weights.sum() > 0):
         raise DataError("weights must be finite numbers of 0 or more, one for each sample, and not all 0.")
     count = len(weights) if count is None else count
@@ -99,6 +102,12 @@ def sampled_shares(
     at all, and how often the most frequent one came.
     """
     labels = _whole_numbers(labels, "labels")
+    if type(epochs) is not int or epochs < 1:
+        raise DataError(f"epochs={epochs!r}: count over at least 1 epoch.")
+    if classes and not 0 <= int(labels.min()) <= int(labels.max()) < len(classes):
+        raise DataError(
+            f"classes has {len(classes)} names, and labels run from {int(labels.min())} to {int(labels.max())}."
+        )
     drawn = torch.cat([checked(sampler, seed, epoch, len(labels)) for epoch in range(epochs)])
     times = torch.bincount(drawn, minlength=len(labels))
     rows = []
@@ -126,7 +135,11 @@ def checked(sampler: Sampler, seed: int, epoch: int, length: int) -> Tensor:
             f"sampler must be a function (seed, epoch) that returns indices, such as labkit.data.balanced(labels), "
             f"got {type(sampler).__name__}."
         )
-    order = _whole_numbers(sampler(seed, epoch), "What the sampler returns")
+    try:
+        order = sampler(seed, epoch)
+    except TypeError as error:
+        raise DataError(f"A sampler is called as sampler(seed, epoch), and this one failed: {error}.") from error
+    order = _whole_numbers(order, "What the sampler returns")
     if order.min() < 0 or order.max() >= length:
         raise DataError(
             f"The sampler asks for samples {int(order.min())} to {int(order.max())}, but the data set has {length}: "

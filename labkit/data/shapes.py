@@ -28,8 +28,10 @@ def shapes(count: int = 2000, seed: int = 0) -> ImageSet:
     """
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise DataError(f"shapes: count must be a whole number of at least 1, got {count!r}.")
-    indices = torch.arange(count)
-    images = torch.empty(count, 3, SIDE, SIDE, dtype=torch.uint8)
+    try:
+        indices, images = torch.arange(count), torch.empty(count, 3, SIDE, SIDE, dtype=torch.uint8)
+    except (RuntimeError, MemoryError, OverflowError):
+        raise DataError(f"shapes: {count:,} pictures of 3 KB do not fit into memory. Ask for fewer.") from None
     for chunk in indices.split(CHUNK):  # a chunk at a time, so that 50,000 pictures need little extra memory
         images[chunk] = _draw(chunk, seed)
     return ImageSet(images, indices % len(OUTLINES), tuple(OUTLINES), f"shapes, seed {seed}")

@@ -16,7 +16,8 @@ from torch.utils.data import Dataset
 
 from labkit.data.collate import skip_missing
 from labkit.data.decoding import UnreadablePicture, decode
-from labkit.data.files import printable, tidy
+from labkit.data.files import path_of, printable, tidy
+from labkit.data.images import chosen_places
 from labkit.data.layout import Part, arrange
 from labkit.errors import DataError
 
@@ -78,8 +79,11 @@ class FolderDataset(Dataset):
         return ""
 
     def select(self, indices: Tensor) -> "FolderDataset":
-        """Return the pictures at `indices` (int64 or bool), in that order, as a new data set."""
-        places = torch.arange(len(self))[indices]
+        """Return the pictures at `indices` (int64 or bool, in one row), in that order, as a new data set.
+
+        Raises DataError for indices of another kind, and for those that no picture has.
+        """
+        places = chosen_places(indices, len(self), str(self.root))
         names = self.names.select(places.numpy())
         return FolderDataset(self.root, names, self.labels[places], self.classes, self.size, self.transform, self.notes)
 
@@ -129,25 +133,22 @@ def stream(
     """Find the pictures of a folder without opening one: {"all": …} or {"train": …, "val": …, "test": …}.
 
     The layout is that of `labkit.data.folder`: `class/picture` or `train/class/picture`. Links to folders are followed.
-    size: every picture is scaled until its shorter side fits, and its middle is kept. While it searches, a notebook or
-    terminal shows how many files were found. Raises DataError if the path or its layout is not as said.
+    size: every picture is scaled until its shorter side fits, and its middle is kept. A search that takes long shows
+    how many files it has found, in a terminal or a notebook page; where nobody watches it is silent. Raises DataError
+    if the path or its layout is not as said.
     """
-    root = Path(os.path.expanduser(path))
-    if not root.is_dir():
+    root = path_of(path)
+    if not os.path.isdir(root):  # unlike Path.is_dir, false for a name that no system can have
         raise DataError(f"There is no folder {root} (looked from {Path.cwd()}). Is it spelt right?")
     sides = size if isinstance(size, tuple | list) else (size, size)
     if len(sides) != 2 or not all(type(side) is int and side > 0 for side in sides):
         raise DataError(f"size must be a positive whole number or (height, width), got {size!r}.")
-    started = time.monotonic()
     folders: list[str] = []
     names = sorted(_counted(_search(root, folders), root.name))
     parts, classes = arrange(names, folders, str(root))
     found = {key: _data_set(part, root, classes, tuple(sides), transform) for key, part in parts.items()}
     del names, parts
     gc.collect()  # of the list of names only the arrays stay
-    seconds, count = time.monotonic() - started, sum(map(len, found.values()))
-    if seconds > PATIENCE and sys.stderr is not None:
-        print(f"\rsearching {root.name}: {count:,} pictures in {seconds:.1f} seconds", file=sys.stderr, flush=True)
     return found
 
 
@@ -179,12 +180,19 @@ def _search(root: Path, folders: list[str], prefix: str = "", above: tuple[str, 
 
 
 def _counted(names: Iterator[str], title: str) -> Iterator[str]:
-    """Pass names on; if a person is watching and it takes long, show on one line how many there are so far."""
+    """Pass names on; if a person is watching and it takes long, show on one line how many there are so far, and end it.
+
+    A log, a test or a program that runs by night gets no lines: the count is in the data set that comes back.
+    """
     # Jupyter sets this variable for kernels behind a page.
-    watched = (sys.stderr is not None and sys.stderr.isatty()) or "JPY_SESSION_NAME" in os.environ
-    told = time.monotonic()
+    watched = sys.stderr is not None and (sys.stderr.isatty() or "JPY_SESSION_NAME" in os.environ)
+    began = told = time.monotonic()
+    count = 0
     for count, name in enumerate(names, 1):
         yield name
         if watched and count % 1000 == 0 and time.monotonic() - told > PATIENCE:
             told = time.monotonic()
             print(f"\rsearching {title}: {count:,} files", end="", file=sys.stderr, flush=True)
+    if told > began:
+        seconds = time.monotonic() - began
+        print(f"\rsearching {title}: {count:,} files in {seconds:.1f} seconds", file=sys.stderr, flush=True)

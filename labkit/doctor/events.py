@@ -67,6 +67,15 @@ def _watched() -> dict[CodeType, tuple[str, str, tuple[str, ...]]]:
     return {_code_of(function): how for function, how in watched.items()}
 
 
+def _with_gradient(parameters: Any) -> int | None:
+    """Return how many of some parameters have a gradient, None if they can be read only once."""
+    if isinstance(parameters, torch.Tensor):
+        return int(parameters.grad is not None)
+    if not isinstance(parameters, list | tuple):
+        return None
+    return sum(parameter.grad is not None for parameter in parameters)
+
+
 class Recorder:
     """Collects events; `update` is set by whoever runs the updates.
 
@@ -100,7 +109,10 @@ class Recorder:
             return
         kind, subject, names = how
         found = frame.f_locals
-        self.note(kind, found.get(subject), **{name: found.get(name) for name in names})
+        arguments = {name: found.get(name) for name in names}
+        if kind == "clip":
+            arguments["with_gradient"] = _with_gradient(found["parameters"])
+        self.note(kind, found.get(subject), **arguments)
 
     @contextmanager
     def listening(self) -> Iterator[None]:

@@ -131,3 +131,19 @@ def test_inputs_that_differ_in_more_than_length_cannot_be_padded() -> None:
 def test_collate_is_not_for_pictures_in_memory(noise_set) -> None:
     with pytest.raises(DataError, match="an ImageSet gives whole batches"):
         loader(noise_set(), 2, collate=pad)
+
+
+@pytest.mark.parametrize(
+    ("samples", "sentence"),
+    [
+        ([], "no sample to make a batch of"),
+        ([None, None], "All 2 samples of a batch are None"),
+        ([("abc", 0)], r"each input a tensor or a row of numbers; got \(str, int\)"),
+        ([1, 2], "each input a tensor or a row of numbers; got int"),
+        ([(torch.zeros(2),)], r"pad needs samples \(input, target\)"),
+        ([{"input": 1}], "pad needs samples"),
+    ],
+)
+def test_what_cannot_be_padded_is_a_sentence(samples: list, sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        pad(samples)

@@ -74,6 +74,8 @@ def test_a_share_smaller_than_every_group_takes_the_smallest() -> None:
     [
         (["a"] * 6, 0.2, "All samples belong to one group"),
         (["a", "b"], 0.2, "groups has 2 entries for 6 samples"),
+        (None, 0.2, "groups must be one name or number for each sample, got None"),
+        ([["a"]] * 6, 0.2, "several in one"),
         (["a", "b"] * 3, 1.0, "fraction must lie between 0 and 1, got 1.0"),
         (["a", "b"] * 3, True, "fraction must lie between 0 and 1, got True"),
     ],
@@ -96,3 +98,11 @@ def test_class_balance_counts_every_part() -> None:
         class_balance(train=numbered([0]), val=numbered([0], 4))
     with pytest.raises(DataError, match="at least one part by name"):
         class_balance()
+
+
+@pytest.mark.parametrize("data", [None, [1, 2], torch.zeros(3)])
+def test_what_has_no_labels_is_refused(data: object) -> None:
+    with pytest.raises(DataError, match="class_balance, val: give an ImageSet.*got "):
+        class_balance(train=numbered([0, 1]), val=data)
+    with pytest.raises(DataError, match="split_by_group: give an ImageSet"):
+        split_by_group(data, [0, 1], 0.5)

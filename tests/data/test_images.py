@@ -60,10 +60,43 @@ def test_what_does_not_fit_is_refused_with_a_sentence(images: object, labels: ob
         ImageSet(images, labels, ("a", "b"), "my pictures")
 
 
-@pytest.mark.parametrize("classes", [None, ("a", "a")])
-def test_classes_without_names_of_their_own_are_refused(classes: object) -> None:
-    with pytest.raises(DataError, match="one name for each class, all different"):
+@pytest.mark.parametrize(
+    ("classes", "sentence"),
+    [
+        (("a", "a"), "one name for each class, all different"),
+        (([], []), "one name for each class, all different"),
+        (None, "classes must be a tuple of texts, got None"),
+        (2, "classes must be a tuple of texts, got 2"),
+        ("ab", "classes must be a tuple of texts, got 'ab'"),
+    ],
+)
+def test_classes_without_names_of_their_own_are_refused(classes: object, sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
         ImageSet(IMAGES, LABELS, classes, "my pictures")
+
+
+def test_a_note_alone_is_refused() -> None:
+    with pytest.raises(DataError, match="notes must be a tuple of texts, got 'odd'"):
+        ImageSet(IMAGES, LABELS, ("a", "b"), "my pictures", "odd")
+
+
+@pytest.mark.parametrize("indices", [[3], [-4], 1, [0.5], [[0, 1]], [True], None, "a"])
+def test_indices_that_choose_nothing_are_refused(indices: object) -> None:
+    with pytest.raises(DataError, match=r"^my pictures: .*indices"):
+        ImageSet(IMAGES, LABELS, ("a", "b"), "my pictures").select(indices)
+
+
+@pytest.mark.parametrize("index", [slice(2), "a", 1.0, None])
+def test_a_picture_is_asked_for_by_a_whole_number(index: object) -> None:
+    with pytest.raises(DataError, match="asked for by its number"):
+        ImageSet(IMAGES, LABELS, ("a", "b"), "my pictures")[index]
+
+
+def test_lists_and_masks_choose_pictures() -> None:
+    data = ImageSet(IMAGES, LABELS, ("a", "b"), "my pictures")
+    assert data.select([2, -3]).images.equal(IMAGES[[2, 0]])
+    assert data.select([True, False, True]).labels.equal(LABELS[[0, 2]])
+    assert len(list(data)) == 3  # iterating ends with an IndexError, as Python wants it
 
 
 def test_nothing_can_be_assigned(noise_set: Make) -> None:

@@ -64,3 +64,5 @@ def test_a_clean_split_is_said_to_be_so(noise_set) -> None:
 def test_pictures_of_another_size_are_refused(noise_set) -> None:
     with pytest.raises(DataError, match=r"\(3, 6, 5\) and \(3, 6, 6\) cannot be compared"):
         duplicates(noise_set(3), noise_set(3, (3, 6, 6)))
+    with pytest.raises(DataError, match="two ImageSets, got Tensor"):
+        duplicates(noise_set(3), noise_set(3).images)

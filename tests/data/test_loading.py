@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 import random_pairs
 import torch
@@ -382,12 +383,38 @@ def test_the_fingerprint_of_other_data_sees_the_first_and_the_last_sample() -> N
         ({"statistics": (torch.zeros(3), torch.zeros(3))}, "the deviation above 0"),
         ({"statistics": (torch.full((3,), float("nan")), torch.ones(3))}, "the mean must be finite"),
         ({"statistics": (torch.zeros(1), torch.ones(1))}, "with one value for each of the 3 channels"),
+        ({"statistics": 3}, r"give \(mean, deviation\), such as train_loader.statistics"),
+        ({"statistics": ("a", "b")}, r"give \(mean, deviation\), such as train_loader.statistics"),
         ({"statistics": (torch.zeros(3),)}, r"give \(mean, deviation\) with one value for each of the 3 channels"),
     ],
 )
 def test_a_setting_that_cannot_work_is_refused_with_a_sentence(options: dict, sentence: str, noise_set: Make) -> None:
     with pytest.raises(DataError, match=sentence):
         loader(noise_set(), **({"batch_size": 4} | options))
+
+
+@pytest.mark.parametrize("collate", ["pad", 3])
+def test_a_collate_that_is_no_function_is_refused(collate: object) -> None:
+    with pytest.raises(DataError, match="collate must be a function that makes a batch"):
+        loader(Numbers(lambda index: (index, index)), 2, collate=collate)
+
+
+@pytest.mark.parametrize("position", [(-1, 0), (0, -1), (None, 0), (0, 2.5)])
+def test_a_position_that_no_batch_has_is_refused(position: tuple, noise_set: Make) -> None:
+    with pytest.raises(DataError, match="counted from 0"):
+        next(loader(noise_set(), 4).at(*position))
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_data_set_with_fewer_samples_than_it_says_is_told(num_workers: int) -> None:
+    few = Numbers(lambda index: (torch.zeros(1), list(range(10))[index]), 13)
+    with raises(DataError, match="Sample 10 of Numbers failed with IndexError.*says that it has 13 samples"):
+        list(loader(few, 2, num_workers=num_workers))
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers(noise_set: Make) -> None:
+    batches = loader(noise_set(), np.int64(4), shift=np.int32(1), num_workers=np.int64(0))
+    assert [len(targets) for _, targets in batches] == [4] * 5 + [3]
 
 
 def test_the_largest_settings_that_work_are_taken(noise_set: Make) -> None:
@@ -403,8 +430,11 @@ def test_the_largest_settings_that_work_are_taken(noise_set: Make) -> None:
         (Stream(), "Stream has no length or cannot be indexed"),
         ((pair for pair in [1, 2]), "generator has no length or cannot be indexed.*map-style data set"),
         (None, "NoneType has no length or cannot be indexed"),
+        (Numbers(lambda index: index, -3), "Numbers cannot tell how many samples it has"),
+        (Numbers(lambda index: index, 2.5), "Numbers cannot tell how many samples it has"),
+        (Numbers, "type cannot tell how many samples it has"),
     ],
-    ids=["list", "empty", "stream", "generator", "nothing"],
+    ids=["list", "empty", "stream", "generator", "nothing", "below zero", "half a sample", "a class"],
 )
 def test_data_without_samples_or_order_are_refused(data: object, sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):

@@ -138,7 +138,12 @@ def test_advice_follows_from_the_numbers(rows: list[dict], in_use: int, parts: l
         ([1, 2], {}, "a labkit loader or a torch DataLoader, got list"),
         (loader(Slow(), 4), {"workers": [-1]}, "whole numbers of 0 or more"),
         (loader(Slow(), 4), {"workers": [1.5]}, "whole numbers of 0 or more"),
+        (loader(Slow(), 4), {"workers": 2}, r"workers=2: give the numbers to try"),
+        (loader(Slow(), 4), {"workers": ["a"]}, "whole numbers of 0 or more"),
+        (loader(Slow(), 4), {"seconds": float("nan")}, "seconds=nan: say how long"),
+        (loader(Slow(), 4), {"seconds": None}, "seconds=None: say how long"),
         (loader(Slow(), 4), {"step": 3}, "step must be a function"),
+        (DataLoader(torch.zeros(8)), {"workers": [0]}, r"batches \(inputs, targets\), and this loader gives Tensor"),
         (DataLoader(Slow(), batch_size=99, drop_last=True), {"workers": [0]}, "The loader has no batch"),
     ],
 )

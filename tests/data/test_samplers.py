@@ -116,6 +116,7 @@ def test_a_function_of_ones_own_is_a_sampler() -> None:
         (lambda seed, epoch: torch.ones(3, dtype=torch.bool), "must be whole numbers.*bool"),
         (lambda seed, epoch: [], "must be whole numbers in one row, at least one"),
         (lambda seed, epoch: None, "must be whole numbers"),
+        (lambda seed: [0], r"is called as sampler\(seed, epoch\), and this one failed"),
         (subset([1, 2, 3]), "batch_size=4 is larger than the 3 samples"),
     ],
 )
@@ -150,6 +151,11 @@ def test_a_sampler_and_shuffle_contradict_each_other() -> None:
         ),
         (lambda: balanced([0, 1], -1), "count=-1: take at least 1"),
         (lambda: balanced([0.5, 1.5]), "labels must be whole numbers"),
+        (lambda: weighted(None), "weights must be numbers, one for each sample, got NoneType"),
+        (lambda: weighted(["a"]), "weights must be numbers"),
+        (lambda: sampled_shares(balanced([0, 1]), [0, 1], epochs=0), "epochs=0: count over at least 1"),
+        (lambda: sampled_shares(balanced([0, 1]), [0, 1], ("a",)), "1 names, and labels run from 0 to 1"),
+        (lambda: sampled_shares(balanced([0, 1]), [-1, 1], ("a", "b")), "labels run from -1 to 1"),
         (lambda: subset("abc"), "indices must be whole numbers in one row, got str"),
     ],
 )

@@ -1,6 +1,7 @@
 """Data sets by name. The downloads are real ones, from a server on this machine that serves the official formats."""
 
 import errno
+import gc
 import gzip
 import hashlib
 import http.server
@@ -25,8 +26,16 @@ from labkit.data import downloads, sources
 from labkit.data.sources import cached, cifar10, digits, fashion_mnist, mnist
 from labkit.errors import DataError
 
-# torchvision leaves a refused connection to the garbage collector, which complains in whatever test comes next.
+# torchvision leaves a refused connection to the garbage collector, which complains whenever it finds it.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+
+
+@pytest.fixture(autouse=True)
+def refused_connections_are_collected_at_once() -> Iterator[None]:
+    """Let the collector find them while the test still runs: after the last one nobody would hold its complaint."""
+    yield
+    gc.collect()
+
 
 CIFAR_CLASSES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 
