@@ -1,16 +1,30 @@
-"""The probe of the model."""
+"""The probe of the model: where gradients go, how it starts, what its answers depend on, what its layers do."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from labkit.doctor.probe.model_answers import AnswersEvidence, look_at_answers
+from labkit.doctor.probe.model_graph import GraphEvidence, look_at_graph
+from labkit.doctor.probe.model_layers import LayersEvidence, look_at_layers
+from labkit.doctor.probe.model_start import StartEvidence, look_at_start
 from labkit.doctor.program import Program
 from labkit.doctor.recording import Recording
 
 
 @dataclass
 class ModelEvidence:
-    """What was seen of the model."""
+    """What was seen of the model, by topic."""
+
+    graph: GraphEvidence = field(default_factory=GraphEvidence)
+    start: StartEvidence = field(default_factory=StartEvidence)
+    answers: AnswersEvidence = field(default_factory=AnswersEvidence)
+    layers: LayersEvidence = field(default_factory=LayersEvidence)
 
 
 def look(program: Program, recording: Recording) -> ModelEvidence:
-    """Look at the model: take copies of the program; the recording has some updates and an evaluation of one."""
-    return ModelEvidence()
+    """Look at the model: all experiments are made on copies."""
+    return ModelEvidence(
+        look_at_graph(program, recording),
+        look_at_start(program, recording),
+        look_at_answers(program, recording),
+        look_at_layers(program, recording),
+    )

@@ -1,8 +1,5 @@
 """What is wrong with the model: rules from the evidence to a finding."""
 
-from collections.abc import Callable
+from labkit.doctor.rules import model_answers, model_graph, model_layers, model_start
 
-from labkit.doctor.evidence import Evidence
-from labkit.doctor.finding import Finding
-
-RULES: list[Callable[[Evidence], Finding | None]] = []
+RULES = [*model_graph.RULES, *model_start.RULES, *model_answers.RULES, *model_layers.RULES]

@@ -1,0 +1,173 @@
+"""What the answer of the model depends on besides its input: chance, earlier inputs, other samples, the order of steps."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn as nn
+from torch import Tensor
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from labkit.doctor.probe.model_runs import answer, difference, fresh, recorded_inputs, rows, samples
+from labkit.doctor.probe.model_trace import RESHAPES, SQUASHERS, option, traced
+from labkit.doctor.program import Program
+from labkit.doctor.recording import Recording, leaves, mapped
+
+SAMPLES = 7  # a number that hardly any other axis has
+
+
+@dataclass
+class AnswersEvidence:
+    """What was seen of the model's answers in evaluation mode; differences in units of the answers' spread.
+
+    by_chance: the same input twice, other random numbers. dropouts: layers whose dropout was active then. several:
+    whether the evaluation asks for the same input several times. own_mode: classes with a `train` of their own.
+    by_history: the same input after another one, and fresh. by_neighbours: the same samples in another company.
+    batch_statistics: normalisation layers that use the batch in evaluation mode. mixed: reshapes that swap two axes as
+    (layer, shape before, shape after). affine: how far f(a) + f(b) - f(c) is from f(a + b - c). layers: weight layers
+    that were called. squashed: whether an activation was called. orderless: whether swapping steps of the input changes
+    nothing. steps: length of the sequence. noise: how much answers in training mode differ by chance.
+    """
+
+    by_chance: float | None = None
+    dropouts: list[str] = field(default_factory=list)
+    several: bool = False
+    own_mode: bool = False
+    by_history: float | None = None
+    by_neighbours: float | None = None
+    batch_statistics: list[str] = field(default_factory=list)
+    mixed: list[tuple[str, tuple, tuple]] = field(default_factory=list)
+    affine: float | None = None
+    layers: list[str] = field(default_factory=list)
+    squashed: bool = False
+    orderless: float | None = None
+    steps: int | None = None
+    noise: float | None = None
+    outputs: tuple = ()
+
+
+def look_at_answers(program: Program, recording: Recording) -> AnswersEvidence:
+    """Ask copies of the model, in evaluation mode, for the same in different circumstances."""
+    seen = AnswersEvidence()
+    inputs = recorded_inputs(recording)
+    seen.own_mode = any(type(m).train is not nn.Module.train for m in program.model.modules())
+    seen.several = _asks_several_times(recording)
+    if not inputs:
+        return seen
+    try:
+        _chance_and_history(program, inputs, seen)
+        if samples(inputs[0]) and samples(inputs[0]) > 1:
+            _company(program, inputs[0], seen)
+            _shape_of_the_function(program, inputs[0], seen)
+    except Exception:  # a model that cannot be called alone is not examined further
+        return seen
+    return seen
+
+
+def _asks_several_times(recording: Recording) -> bool:
+    """Say whether one evaluation asks the model for the same input again and again (two are recorded)."""
+    calls = recording.evaluation_forwards
+    prints = Counter(
+        tuple(leaf.double().sum().item() for leaf in leaves(c.inputs) if isinstance(leaf, Tensor)) for c in calls
+    )
+    return bool(prints) and min(prints.values()) > 2
+
+
+def _chance_and_history(program: Program, inputs: list[tuple], seen: AnswersEvidence) -> None:
+    model = fresh(program).eval()
+    with traced(
+        model, {"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"}
+    ) as t:
+        first = answer(model, inputs[0], seed=0)
+    seen.outputs = tuple(first[0].shape) if first else ()
+    seen.dropouts = [o.layer for o in t.operations if option(o, "training", 2, True) and option(o, "p", 1, 0.5) > 0]
+    again = answer(model, inputs[0], seed=0)
+    other_seed = answer(fresh(program).eval(), inputs[0], seed=1)
+    seen.by_chance = difference(first, other_seed)
+    seen.by_history = difference(first, again)
+    if len(inputs) > 1 and not seen.by_history and samples(inputs[0]) == samples(inputs[1]):
+        seen.by_history = difference(answer(model, inputs[1]), answer(fresh(program).eval(), inputs[1]))
+
+
+def _company(program: Program, inputs: tuple, seen: AnswersEvidence) -> None:
+    """Ask for some samples in another order and with the last of them missing."""
+    model = fresh(program).eval()
+    seen.batch_statistics = [
+        name for name, m in model.named_modules() if isinstance(m, _BatchNorm) and m.running_mean is None
+    ]
+    count = min(SAMPLES, samples(inputs))
+    if count < 3 or seen.by_chance or seen.by_history:
+        return
+    few = rows(inputs, slice(0, count))
+    together = answer(model, few)
+    axes = [_batch_axis(output, count) for output in together]
+    if not together or None in axes:
+        return
+    order = torch.arange(count - 1, -1, -1)
+    turned = [out.flip(axis) for out, axis in zip(answer(model, rows(few, order)), axes, strict=True)]
+    fewer = answer(model, rows(few, slice(0, count - 1)))
+    kept = [out.narrow(axis, 0, count - 1) for out, axis in zip(together, axes, strict=True)]
+    seen.by_neighbours = max(difference(together, turned), difference(kept, fewer))
+
+
+def _batch_axis(output: Tensor, count: int) -> int | None:
+    """Return the first axis of this length; where the batch is one of two first axes of sequences it may be the second."""
+    return next((axis for axis, size in enumerate(output.shape[:2]) if size == count), None)
+
+
+def _shape_of_the_function(program: Program, inputs: tuple, seen: AnswersEvidence) -> None:
+    model = fresh(program).eval()
+    few = rows(inputs, slice(0, min(SAMPLES, samples(inputs))))
+    called: list[str] = []
+    hooks = [
+        module.register_forward_hook(lambda *_, name=name: called.append(name))
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear | nn.modules.conv._ConvNd | nn.RNNBase)
+    ]
+    with traced(model, RESHAPES | SQUASHERS) as trace:
+        answer(model, few)
+    for hook in hooks:
+        hook.remove()
+    seen.layers = list(dict.fromkeys(called))
+    seen.mixed = [found for o in trace.operations if o.name in RESHAPES and (found := _swapped(o))]
+    tensors = [leaf for leaf in leaves(few) if isinstance(leaf, Tensor)]
+    if len(tensors) == 1 and not seen.by_chance and not seen.by_history:
+        _affinity(model, few, seen)
+        _order_of_steps(model, few, tensors[0], seen)
+
+
+def _swapped(operation: object) -> tuple[str, tuple, tuple] | None:
+    """Return (layer, before, after) if a reshape gives the same lengths in another order."""
+    if operation.given is None or not isinstance(operation.output, Tensor):
+        return None
+    before, after = tuple(operation.given.shape), tuple(operation.output.shape)
+    long_before, long_after = ([size for size in shape if size > 1] for shape in (before, after))
+    if len(before) != len(after) or long_before == long_after or sorted(before) != sorted(after):
+        return None
+    return operation.layer, before, after
+
+
+def _affinity(model: nn.Module, few: tuple, seen: AnswersEvidence) -> None:
+    """Measure how far the model is from f(a + b - c) = f(a) + f(b) - f(c)."""
+    if not all(leaf.is_floating_point() for leaf in leaves(few)):
+        return
+    model = model.double()
+    a = mapped(few, lambda tensor: tensor.double())
+    b = mapped(a, lambda tensor: 3 * tensor.flip(0))
+    c = mapped(a, lambda tensor: tensor.roll(1, 0))
+    joined = mapped(a, lambda tensor: tensor + 3 * tensor.flip(0) - tensor.roll(1, 0))
+    one, two, three, all_three = (answer(model, each) for each in (a, b, c, joined))
+    model.float()
+    if len(one) == 1 and one[0].is_floating_point():
+        seen.affine = difference([one[0] + two[0] - three[0]], all_three)
+
+
+def _order_of_steps(model: nn.Module, few: tuple, tensor: Tensor, seen: AnswersEvidence) -> None:
+    """Turn the order of a sequence around: of words (integers), or of vectors."""
+    words = tensor.dim() == 2 and not tensor.is_floating_point()
+    if not words and tensor.dim() != 3:
+        return
+    seen.steps = tensor.shape[1]
+    before = answer(model, few)
+    after = answer(model, mapped(few, lambda each: each[:, torch.randperm(each.shape[1])]))
+    seen.orderless = difference(before, after)
