@@ -8,6 +8,24 @@ import pytest
 ROOT = Path(__file__).resolve().parent
 SANITIZER = ROOT / "tests" / "nbval_sanitize.cfg"
 OUTPUT_SECONDS = 60  # nbval gives a busy machine 5 seconds to deliver the outputs of a cell that has ended
+MOST_WORKERS = 8  # each of them loads torch and may run a kernel: about 1 GB
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Let a run of everything use all cores, unless -n says how many; named files stay in this process."""
+    everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    begins = config.pluginmanager.hasplugin("xdist") and not hasattr(config, "workerinput")  # and is no worker itself
+    if everything and begins and config.option.numprocesses is None:
+        config.option.numprocesses = "auto"
+        config.option.maxprocesses = config.option.maxprocesses or MOST_WORKERS
+        config.option.dist = "loadfile"  # the cells of a notebook share a kernel
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many cores this process may use, which in a container can be fewer than the computer has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def pytest_configure(config: pytest.Config) -> None:

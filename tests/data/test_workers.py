@@ -110,12 +110,13 @@ def test_what_cannot_be_pickled_is_refused_before_a_worker_starts() -> None:
     workers.check_travels(Listed(zero_and), "Listed", "spawn")
 
 
-def test_a_class_without_a_file_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_class_without_a_file_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     main = sys.modules["__main__"]
     written = type("Pictures", (Listed,), {"__module__": "__main__"})
     monkeypatch.setattr(main, "Pictures", written, raising=False)
+    monkeypatch.setattr(main, "__file__", str(tmp_path / "script.py"), raising=False)  # as of `python script.py`
     workers.check_travels(written(zero_and), "Pictures", "spawn")
-    monkeypatch.delattr(main, "__file__", raising=False)
+    monkeypatch.delattr(main, "__file__")
     for method in ("spawn", "forkserver"):
         with pytest.raises(DataError, match=f"Pictures was written in a notebook cell.*{method}.*%%writefile"):
             workers.check_travels([written(zero_and)], "list", method)
