@@ -48,7 +48,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim import lr_scheduler
 from torch.utils.data import DataLoader, TensorDataset
 
-import labkit
 from labkit import data, exercises, models, randomness, show, training
 from labkit.course import parameters
 from labkit.errors import error_of
@@ -148,10 +147,10 @@ control
 # before you do: for which settings do the weights alone suffice? When does the schedule not matter, and when not even
 # the random numbers?
 #
-# **Rule:** whatever the next update reads has to be in the file. The weights, of course; the optimizer's memory; the
-# step of the schedule (the optimizer knows the rate of this moment, and not how the course goes on); every generator
-# from which something is drawn. Also the gradient scaler's scale, the best loss so far, and how long patience has
-# waited: `labkit.training.state` has the list.
+# **Rule:** whatever the next update reads has to be in the file. The weights, of course; the optimizer's memory (plain
+# SGD has none, save it all the same); the step of the schedule (the optimizer knows the rate of this moment, and not
+# how the course goes on); every generator from which something is drawn. Also the gradient scaler's scale, the best
+# loss so far, and how long patience has waited: `labkit.training.state` has the list.
 #
 # ### In the middle of an epoch
 #
@@ -333,7 +332,7 @@ if __name__ == "__main__":
 """,
     encoding="utf-8",
 )
-surroundings = os.environ | {"PYTHONPATH": str(Path(labkit.__file__).parents[1])}
+surroundings = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}  # the child finds what this notebook finds
 command = [sys.executable, folder / "killed.py", folder]
 pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
 with subprocess.Popen(command, env=surroundings, **pipes) as child:
@@ -483,8 +482,8 @@ print("labkit:", error_of(lambda: load_weights(fewer, state, Path("runs/old"))))
 # ## 7 · Another machine, other data
 #
 # You will read that a file from a GPU *cannot be read without one*; that *by default everything lands on the CPU*, and
-# then *clashes with a model on the GPU*. The cell makes a file that says of its tensors that they lay on a GPU (their
-# numbers are zeros; no GPU is needed for that), and loads it here. The devices `meta` and a fake `cuda` stand for other
+# then *clashes with a model on the GPU*. The cell makes a file that says of its tensors that they lay on a GPU (only
+# the numbers are missing, so it needs none), and loads it here. The devices `meta` and a fake `cuda` stand for other
 # machines.
 #
 # Then it asks `labkit` to go on with the run of part 4, each time with something changed. **Predict** which of the four
@@ -542,6 +541,9 @@ print("\nanother setting:", said)
 # %% exercise="fingerprint"
 
 # %% [markdown]
+# A file notes where each tensor lay, and a plain load asks for that place: a file of the CPU lands on the CPU, one of a
+# GPU wants its GPU. There is no other default, and no clash.
+#
 # **Rule:** save without a thought of devices, load with `map_location="cpu"` and let `load_state_dict` bring the
 # numbers to where the model is. And let a resume *refuse*: a run that goes on with other data or settings is neither
 # the old one nor a new one, and its record says something that is not so.
@@ -614,8 +616,8 @@ torch.use_deterministic_algorithms(False)
 # another version, another processor, and on a GPU even the same program twice. The update of an optimizer is innocent.
 # `torch.use_deterministic_algorithms(True)` takes kernels that repeat, and refuses where there is none; on a GPU set
 # `CUBLAS_WORKSPACE_CONFIG=:4096:8` and `torch.backends.cudnn.benchmark = False` as well. It costs time. And the CPU and
-# a GPU have different generators: the same seed gives other numbers there. `labkit` draws order and augmentation on the
-# CPU for that reason.
+# a GPU have different generators: the same seed gives other numbers there. `labkit` computes order and augmentation
+# from plain numbers, and gets the same on every device.
 #
 # ## 9 · The record
 #
@@ -624,7 +626,7 @@ torch.use_deterministic_algorithms(False)
 # setting; then the first is made once more, from its record alone. **Predict:** what will the table of differences
 # show? And will the repetition have the same history, in every digit?
 #
-# In a terminal: `labkit runs`, `labkit runs compare first faster`, `labkit rerun first`.
+# In a terminal, for runs of your own: `labkit runs`, `labkit runs compare A B`, `labkit rerun A`.
 
 # %% tags=["nbval-ignore-output"] claims=["C286"]
 first = training.Config(
