@@ -31,6 +31,7 @@ fast: bool = True  # True: short runs that show each effect; False: longer ones
 
 import contextlib
 import copy
+import hashlib
 import importlib
 import io
 import os
@@ -274,6 +275,8 @@ for epoch in (1, 2):
     checkpoint.save(last, {"epoch": epoch, "model": session.model.state_dict()})
 print(sorted(file.name for file in folder.glob("last*")))
 whole = last.read_bytes()
+content, _, checksum = whole.rpartition(b"\nlabkit-sha256:")
+print("behind the bytes stands their SHA-256:", hashlib.sha256(content).hexdigest().encode() == checksum)
 middle = len(whole) // 2
 damages = {
     "a bit flipped": whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],

@@ -63,10 +63,7 @@ NEWEST_INTACT = Exercise(
     prompt="`files` holds the bytes of several files, the newest first. Each was written as its content, followed by "
     "the SHA-256 of the content (`hashlib.sha256(content).digest()`, always 32 bytes). Since then some were cut off or "
     "damaged. Return the content of the newest that is what was written, without those 32 bytes; None where none is.",
-    stub='''import hashlib
-
-
-def newest_intact(files):
+    stub='''def newest_intact(files):
     """Return the content of the first file that is whole, or None."""
     return ...  # your turn''',
     solved='''import hashlib

@@ -78,10 +78,7 @@ FINGERPRINT = Exercise(
     prompt="A resume has to refuse other data than those the run began with. Return a fingerprint (text, bytes or a "
     "whole number) of `images` (uint8) and `labels` (int64), the same in every process: equal for equal data, however "
     "they lie in memory, and another as soon as one pixel, one label, the order or the shape is another.",
-    stub='''import hashlib
-
-
-def fingerprint(images, labels):
+    stub='''def fingerprint(images, labels):
     """Return text that stands for the data: any change gives another."""
     return ...  # your turn''',
     solved='''import hashlib

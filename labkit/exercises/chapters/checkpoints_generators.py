@@ -81,10 +81,7 @@ GENERATOR_FOR = Exercise(
     prompt='Return a `torch.Generator` for one purpose, such as "shuffle", in one epoch: the same numbers each time '
     "one asks, in every process, and others as soon as seed, purpose or epoch is another. torch's own numbers are not "
     "touched. `seed` and `epoch` are whole numbers from 0 on; `manual_seed` takes any below 2⁶³.",
-    stub='''import hashlib
-
-
-def generator_for(seed, purpose, epoch):
+    stub='''def generator_for(seed, purpose, epoch):
     """Return a generator whose numbers depend on these three, and on nothing else."""
     return ...  # your turn''',
     solved='''import hashlib

@@ -103,6 +103,7 @@ REWIND = Exercise(
     """A point of a training to which one can come back, in memory."""
 
     def __init__(self, model, optimizer):
+        self.model, self.optimizer = model, optimizer
         ...  # your turn: remember both as they are now
 
     def back(self):

@@ -125,10 +125,7 @@ SAVE_ATOMICALLY = Exercise(
     "finds, at *every* moment, either the old content or the new one, whole. The check looks after each call into the "
     "system, as a kill would. Before the new content gets the name it is complete, and forced to the disk with "
     "`os.fsync`. No other file is left.",
-    stub='''import os
-
-
-def save_atomically(path, content):
+    stub='''def save_atomically(path, content):
     """Replace the content of a file; a kill at any moment leaves the old or the new content, whole."""
     return ...  # your turn''',
     solved='''import os
