@@ -1,6 +1,8 @@
 """How the model starts: its initial weights, the first loss, gradients on their way down, units that never fire."""
 
 import math
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import torch
@@ -8,7 +10,7 @@ import torch.nn as nn
 from torch import Tensor
 
 from labkit.doctor.probe.model_runs import answer, fresh, recorded_inputs, rows, samples
-from labkit.doctor.probe.model_trace import RECTIFIERS, SQUASHERS, Operation, option, traced
+from labkit.doctor.probe.model_trace import RECTIFIERS, Operation, option, traced
 from labkit.doctor.program import Program
 from labkit.doctor.recording import Recording
 
@@ -25,7 +27,7 @@ class StartEvidence:
     gains: matrix -> spread of its weights x root of its inputs (near 1 as torch makes them, 1.41 after He).
     first_loss, outputs: loss and shape of the outputs of the first update. dead: layer that rectifies -> (share of its
     units that were zero on all samples, name of the operation). samples: how many. ends: (name, norm) of the gradients
-    of the first and the last matrix in the first update. squashed: layers with a sigmoid or tanh, in order.
+    of the first matrix and of the parameter with the largest, in the update where the first does best.
     """
 
     equal_rows: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -37,8 +39,6 @@ class StartEvidence:
     dead: dict[str, tuple[float, str]] = field(default_factory=dict)
     samples: int = 0
     ends: list[tuple[str, float]] = field(default_factory=list)
-    spreads: list[float] = field(default_factory=list)
-    squashed: int = 0
 
 
 def look_at_start(program: Program, recording: Recording) -> StartEvidence:
@@ -48,10 +48,8 @@ def look_at_start(program: Program, recording: Recording) -> StartEvidence:
         _symmetry(program, recording, seen)
         _gains(program, recording, seen)
         _ends(program, recording, seen)
-        try:
+        with suppress(Exception):  # a model that cannot be called alone: its units are not seen
             _units(program, recording, seen)
-        except Exception:  # a model that cannot be called alone: its units are not seen
-            pass
     return seen
 
 
@@ -95,13 +93,9 @@ def _are_twins(program: Program, after: dict[str, nn.Parameter], first: str, sec
 
 
 def _gains(program: Program, recording: Recording, seen: StartEvidence) -> None:
-    for name, module in program.model.named_modules():
-        if isinstance(module, WEIGHTED):
-            for key, weight in module.named_parameters(recurse=False):
-                if weight.dim() > 1:
-                    inputs = weight[0].numel()
-                    spread = weight.detach().float().square().mean().sqrt().item()
-                    seen.gains[f"{name}.{key}".lstrip(".")] = spread * math.sqrt(inputs)
+    for name, weight in _matrices(program.model):
+        spread = weight.detach().float().square().mean().sqrt().item()
+        seen.gains[name] = spread * math.sqrt(weight[0].numel())
     calls = recording.updates[0].losses
     if calls and isinstance(calls[0].value, Tensor) and calls[0].value.numel() == 1:
         seen.first_loss = calls[0].value.item()
@@ -111,19 +105,30 @@ def _gains(program: Program, recording: Recording, seen: StartEvidence) -> None:
 
 
 def _ends(program: Program, recording: Recording, seen: StartEvidence) -> None:
-    """Note the gradients of the first and the last weight matrix, largest over the first three updates."""
-    for update in recording.updates[:3]:
-        norms = []
-        for name, module in program.model.named_modules():
-            if isinstance(module, WEIGHTED):
-                found = [
-                    (n, update.gradients.get(f"{name}.{n}".lstrip(".")))
-                    for n, p in module.named_parameters(recurse=False)
-                    if p.dim() > 1
-                ]
-                norms += [(f"{name}.{n}".lstrip("."), norm) for n, norm in found if norm is not None]
-        if len(norms) > 1 and (not seen.ends or norms[0][1] > seen.ends[0][1]):
-            seen.ends = [norms[0], norms[-1]]
+    """Note the gradient of the first weight matrix beside the largest one, in the update where it does best."""
+    first = next((name for name, _ in _matrices(program.model) if _has_gradient(recording, name)), None)
+    if first is None or len(list(_matrices(program.model))) < 3:
+        return
+    best = -1.0
+    for update in recording.updates:
+        norms = {name: norm for name, norm in update.gradients.items() if norm is not None}
+        largest = max(norms, key=norms.get, default=first)
+        if norms.get(largest) and norms.get(first, 0.0) / norms[largest] > best:
+            best = norms.get(first, 0.0) / norms[largest]
+            seen.ends = [(first, norms.get(first, 0.0)), (largest, norms[largest])]
+
+
+def _matrices(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    """Yield the weight matrices of linear, convolutional and recurrent layers, in the order of the model."""
+    for name, module in model.named_modules():
+        if isinstance(module, WEIGHTED):
+            for key, weight in module.named_parameters(recurse=False):
+                if weight.dim() > 1:
+                    yield f"{name}.{key}".lstrip("."), weight
+
+
+def _has_gradient(recording: Recording, name: str) -> bool:
+    return any(update.gradients.get(name) is not None for update in recording.updates)
 
 
 def _units(program: Program, recording: Recording, seen: StartEvidence) -> None:
@@ -135,11 +140,10 @@ def _units(program: Program, recording: Recording, seen: StartEvidence) -> None:
         if not count or seen.samples >= ENOUGH:
             break
         few = rows(inputs, slice(0, ENOUGH - seen.samples))
-        with traced(model, RECTIFIERS | SQUASHERS) as trace:
+        with traced(model, RECTIFIERS) as trace:
             answer(model, few)
         seen.samples += min(count, ENOUGH - seen.samples)
         rectified = [o for o in trace.operations if o.name in RECTIFIERS and _rectifies(o)]
-        seen.squashed = sum(o.name in SQUASHERS for o in trace.operations)
         for number, operation in enumerate(rectified):
             key = (number, operation.layer, operation.name)
             fired.setdefault(key, []).append(_fires(operation.output))

@@ -13,7 +13,18 @@ import torch.nn as nn
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-RECTIFIERS = {"relu", "relu_", "relu6", "threshold", "threshold_", "hardtanh", "hardtanh_", "clamp_min", "clamp"}
+RECTIFIERS = {
+    "relu",
+    "relu_",
+    "relu6",
+    "threshold",
+    "_threshold",
+    "threshold_",
+    "hardtanh",
+    "hardtanh_",
+    "clamp_min",
+    "clamp",
+}
 SQUASHERS = {"sigmoid", "sigmoid_", "tanh", "tanh_", "softsign", "hardsigmoid", "logsigmoid"}
 RESHAPES = {"view", "reshape"}
 CUTS = {"detach", "data", "numpy", "item", "tolist", "argmax", "tensor", "as_tensor", "round", "gt", "lt", "ge", "le", "sign", "eq", "ne", "floor", "ceil"}  # fmt: skip
@@ -90,12 +101,14 @@ class Trace(TorchFunctionMode):
 def traced(model: nn.Module, keep: set[str]) -> Iterator[Trace]:
     """Trace the operations of some names while the block runs the model."""
     trace = Trace(keep)
+
+    def leave(*_: Any) -> None:
+        trace.layers.pop()
+
     hooks = []
     for name, module in model.named_modules():
         hooks.append(module.register_forward_pre_hook(lambda _, __, name=name: trace.layers.append(name)))
-        hooks.append(
-            module.register_forward_hook(lambda *_: trace.layers.pop() if trace.layers else None, always_call=True)
-        )
+        hooks.append(module.register_forward_hook(leave, always_call=True))
     try:
         with trace:
             yield trace

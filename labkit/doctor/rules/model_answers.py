@@ -2,9 +2,8 @@
 
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
-from labkit.doctor.rules.model_mends import not_swapped, read_in_order, rectified, widened
+from labkit.doctor.rules.model_mends import not_swapped, read_in_order, rectified, score_by_order, widened
 from labkit.doctor.rules.updates import _names
-from labkit.doctor.trial import validation_score
 
 NOTICEABLE = 1e-3  # in units of the answers' spread
 
@@ -82,9 +81,7 @@ def swapped_by_reshape(evidence: Evidence) -> Finding | None:
     return Finding(
         "axis_mixup",
         "warn",
-        f"A reshape in {layer or 'forward'} makes {before} out of {after[:0] or ''}{after}: the same lengths in another order.".replace(
-            f"makes {before} out of {after}", f"makes {after} out of {before}"
-        ),
+        f"A reshape in {layer or 'forward'} makes {after} out of {before}: the same lengths in another order.",
         "A reshape keeps the numbers in their order in memory and only cuts them anew; to swap axes they must be turned.",
         "x = x.permute(...)  # or transpose, in place of view and reshape",
         "a pixel is at the same place before and after",
@@ -150,7 +147,7 @@ def without_order(evidence: Evidence) -> Finding | None:
         "model(x) differs from model(x.flip(1))",
         "04",
         mend=read_in_order,
-        judge=validation_score,
+        judge=score_by_order,
         confirm=True,
         updates=120,
         weight=1,

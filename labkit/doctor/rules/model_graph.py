@@ -29,7 +29,8 @@ def not_registered(evidence: Evidence) -> Finding | None:
 def cut(evidence: Evidence) -> Finding | None:
     """The loss depends on trainable parameters that never get a gradient."""
     seen = evidence.model.graph
-    if not seen.cut or not evidence.updates.backwards:
+    raised = evidence.error is not None and "does not require grad" not in str(evidence.error)
+    if not seen.cut or not evidence.updates.backwards or raised:
         return None
     where = _where(evidence)
     everything = len(seen.cut) >= seen.optimised > 0

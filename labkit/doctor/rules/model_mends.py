@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 from labkit.doctor.program import Program
 from labkit.doctor.recording import leaves
 from labkit.doctor.rules.mends import optimizer_over_the_model
+from labkit.doctor.trial import validation_score
 
 WEIGHTED = (nn.Linear, nn.modules.conv._ConvNd)
 Change = Callable[[Callable, tuple, dict], Any]
@@ -165,8 +166,12 @@ class InOrder(nn.Module):
         self.read = nn.GRU(16, width, batch_first=True)
         self.out = nn.Linear(width, outputs[-1] if len(outputs) > 1 else 1)
         self.squeezed = len(outputs) == 1
+        self.disordered = False
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return one answer for each sample; with `disordered` the steps come in any order."""
+        if self.disordered:
+            x = x[:, torch.randperm(x.shape[1])]
         answer = self.out(self.read(self.enter(x))[0].mean(1))
         return answer.squeeze(1) if self.squeezed else answer
 
@@ -195,3 +200,14 @@ def usual_momentum(program: Program) -> None:
     for module in program.model.modules():
         if isinstance(module, _BatchNorm):
             module.momentum = 0.1
+
+
+def score_by_order(program: Program) -> float:
+    """The validation score, which a network that reads in order must owe to the order of the steps."""
+    score = validation_score(program)
+    if not isinstance(program.model, InOrder):
+        return score
+    loader = program.val_loader if program.val_loader is not None else program.train_loader
+    program.model.disordered = True
+    without = float(program.score(loader))
+    return score if score - without > 0.15 * max(abs(score), abs(without)) else -float("inf")

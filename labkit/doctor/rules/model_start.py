@@ -114,12 +114,13 @@ def vanishing(evidence: Evidence) -> Finding | None:
     if not start.ends or evidence.updates.kept:
         return None
     (first, small), (last, large) = start.ends
-    if not large or small / large > 3e-3 or small > 1e-3:
+    if not large or small / large > 1e-3 or small > 1e-3:
         return None
     return Finding(
         "vanishing_gradient",
         "warn",
-        f"The gradient of {first} has the norm {small:.2g}, that of {last} {large:.2g}: a ratio of {small / large:.1g}.",
+        f"In {evidence.updates.watched} updates the gradient of {first} reaches at most {small / large:.1g} of that of {last} "
+        f"(norms {small:.2g} and {large:.2g}).",
         "Every layer multiplies the gradient by its own slope; where slopes are below one, little is left after ten layers.",
         "# ReLU or SiLU in place of sigmoid or tanh, weights by nn.init.kaiming_normal_, a norm layer, or x = x + block(x)",
         "the gradient norms of the first and the last layer differ by less than a factor of 100",
