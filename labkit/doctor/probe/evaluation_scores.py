@@ -184,14 +184,15 @@ def _score(program: Program, loader: Batches, strength: Callable[[int], float] |
 def known_answer(outputs: Any, targets: Tensor, strength: float) -> Any:
     """Return what a model that is right gives in place of its outputs; with strength below 0, one that is wrong.
 
-    strength: margin of the right class, in logits; where the outputs are probabilities, in their scale.
+    strength: margin of the right class, in logits; where the outputs are probabilities, in their scale. Numbers are
+    right if they are the targets; with a strength below 1 they are off by it.
     Raises ValueError if it cannot be told from outputs and targets what a right answer is.
     """
     if isinstance(outputs, tuple | list):
         return type(outputs)([known_answer(outputs[0], targets, strength), *outputs[1:]])
     if targets.shape == outputs.shape or targets.numel() == outputs.numel() == len(targets):
         return _of_same_shape(outputs, targets.reshape(outputs.shape), strength)
-    classes = next((d for d in (1, -1) if outputs.dim() > 1 and _without(outputs, d) == targets.shape), None)
+    classes = next((d for d in (1, -1) if outputs.dim() > 1 and without(outputs, d) == targets.shape), None)
     if classes is None or targets.is_floating_point() or outputs.shape[classes] < 2:
         raise ValueError("no right answer")
     count = outputs.shape[classes]
@@ -214,12 +215,13 @@ def _of_same_shape(outputs: Tensor, targets: Tensor, strength: float) -> Tensor:
         bounded = outputs.min() >= 0 and outputs.max() <= 1
         return logits.sigmoid() if bounded else logits
     if strength > 0:
-        return targets + 0.0
+        return targets + (strength if strength < 1 else 0.0)
     further = torch.linspace(1, 2, targets.numel(), dtype=targets.dtype).view_as(targets)
     return targets + 3 * targets.std() * further + 1
 
 
-def _without(tensor: Tensor, dimension: int) -> torch.Size:
+def without(tensor: Tensor, dimension: int) -> torch.Size:
+    """Return the shape of a tensor without one of its dimensions."""
     dimension %= tensor.dim()
     return tensor.shape[:dimension] + tensor.shape[dimension + 1 :]
 

@@ -26,6 +26,9 @@ def right_is_not_better(evidence: Evidence) -> Finding | None:
     seen = evidence.evaluation.scores
     if not seen.reads or seen.right is None or seen.wrong is None or seen.right > seen.wrong:
         return None
+    loss = evidence.objective.loss
+    if loss is None or loss.right is None or not loss.right < loss.wrong:
+        return None  # the loss, too, has another opinion of what a right answer is: a distance, for example
     return _wrong(
         f"A model that is always right gets {seen.right:.3g}, one that is always wrong {seen.wrong:.3g}.",
         "predictions = model(inputs).argmax(dim=1)   # over the classes\nright += (predictions == targets).sum().item()",
@@ -91,8 +94,10 @@ def uneven_batches(evidence: Evidence) -> Finding | None:
 
 def wrong_threshold(evidence: Evidence) -> Finding | None:
     """Answers that are right by a small margin do not count."""
-    seen = evidence.evaluation.scores
+    seen, loss = evidence.evaluation.scores, evidence.objective.loss
     if seen.right is None or seen.narrow is None or seen.clear is None or seen.right != 1 or seen.wrong != 0:
+        return None
+    if loss is None or not (loss.logistic or loss.shift is not None):
         return None
     if seen.clear != 1 or seen.narrow > 0.9:
         return None

@@ -62,3 +62,39 @@ def with_loss(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Progr
         program.loss_fn = lambda outputs, targets: loss_fn(change(outputs), targets)
 
     return mend
+
+
+class Changed:
+    """A loss that calls another one, with something changed; a class of its own so that a Program with it can be copied."""
+
+    def __init__(self, loss_fn: Callable, change: Callable):
+        self.loss_fn, self.change = loss_fn, change
+
+    def __call__(self, outputs: Any, targets: Any) -> torch.Tensor:
+        """Return the changed loss."""
+        return self.change(self.loss_fn, outputs, targets)
+
+
+def with_loss_fn(change: Callable) -> Callable[[Program], None]:
+    """Return a fix that computes the loss by `change(loss_fn, outputs, targets)`."""
+
+    def mend(program: Program) -> None:
+        program.loss_fn = Changed(program.loss_fn, change)
+
+    return mend
+
+
+def scaled_loss(factor: float) -> Callable[[Program], None]:
+    """Return a fix that multiplies the loss."""
+    return with_loss_fn(lambda loss_fn, outputs, targets: factor * loss_fn(outputs, targets))
+
+
+def first_output_only(program: Program) -> None:
+    """Let nothing but the first of several outputs count: the others become zeros."""
+
+    def change(loss_fn: Callable, outputs: Any, targets: Any) -> torch.Tensor:
+        if isinstance(outputs, tuple | list) and type(outputs) in (tuple, list):
+            outputs = type(outputs)([outputs[0], *(0 * part for part in outputs[1:])])
+        return loss_fn(outputs, targets)
+
+    program.loss_fn = Changed(program.loss_fn, change)

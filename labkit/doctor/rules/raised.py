@@ -101,7 +101,9 @@ def _place(explanation: Explanation) -> str:
 def kind_of(error: Exception) -> str:
     """Return the kind of an error by its words alone, "" if no rule knows them."""
     name = type(error).__name__
-    known = (rule for rule in rules() if name in rule.types and any(words.search(str(error)) for words in rule.patterns))
+    known = (
+        rule for rule in rules() if name in rule.types and any(words.search(str(error)) for words in rule.patterns)
+    )
     return next((rule.row for rule in known), "")
 
 
