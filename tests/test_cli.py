@@ -1,4 +1,4 @@
-"""The command line as a user meets it: in a process of its own, with what it prints and how it ends."""
+"""The command line as a user meets it: what it prints and how it ends, with some commands in processes of their own."""
 
 import json
 import os
@@ -11,31 +11,7 @@ from pathlib import Path
 import pytest
 
 from labkit import cli
-
-ROOT = Path(__file__).resolve().parents[1]
-COMMAND = [sys.executable, "-m", "labkit"]
-
-
-def labkit(*arguments: str, folder: Path = ROOT, **variables: str) -> subprocess.CompletedProcess:
-    environment = os.environ | {"OMP_NUM_THREADS": "1"} | variables
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=120,
-    )
-
-
-def refused(finished: subprocess.CompletedProcess, status: int = 1) -> str:
-    """Return what was said on stderr, after looking that it is a sentence and no traceback."""
-    assert finished.returncode == status, finished.stderr
-    assert "Traceback" not in finished.stderr
-    assert status != 1 or finished.stderr.startswith("labkit: ")
-    return " ".join(finished.stderr.split())
-
+from tests.command_line import COMMAND, ROOT, labkit, labkit_process, refused
 
 # Help, and mistakes in typing
 
@@ -50,7 +26,7 @@ def test_help_is_instant_and_loads_neither_torch_nor_numpy():
     seconds = []
     for _ in range(3):
         begin = time.perf_counter()
-        assert labkit("--help").returncode == 0
+        assert labkit_process("--help").returncode == 0
         seconds.append(time.perf_counter() - begin)
     assert min(seconds) < 1.0
 
@@ -112,19 +88,19 @@ def test_values_that_cannot_be_used_are_one_sentence_and_status_1(arguments, sai
 
 
 def test_the_place_of_an_error_is_shown_only_when_asked_for():
-    assert "Traceback" in labkit("build", "77", LABKIT_DEBUG="1").stderr
+    assert "Traceback" in labkit_process("build", "77", LABKIT_DEBUG="1").stderr
 
 
 def test_without_torch_the_way_out_is_named(tmp_path):
     (tmp_path / "torch.py").write_text("raise ImportError('DLL load failed')", encoding="utf-8")
-    said = refused(labkit("train", folder=tmp_path))
+    said = refused(labkit_process("train", folder=tmp_path))
     assert "DLL load failed" in said and "labkit check" in said
 
 
 def test_version():
     import labkit as package
 
-    assert labkit("--version").stdout == f"labkit {package.__version__}\n"
+    assert labkit_process("--version").stdout == f"labkit {package.__version__}\n"
 
 
 # check, data
@@ -147,7 +123,7 @@ def test_check_as_lines_and_as_json(monkeypatch, capsys):
 def test_data_lists_what_is_there():
     text = labkit("data").stdout
     assert all(name in text for name in ("digits", "shapes", "cifar10", "mnist", "fashion_mnist"))
-    rows = {row["name"]: row for row in json.loads(labkit("data", "--json").stdout)}
+    rows = {row["name"]: row for row in json.loads(labkit_process("data", "--json").stdout)}
     assert rows["digits"]["on this disk"].startswith("yes")
 
 
@@ -178,7 +154,7 @@ def test_data_describes_a_folder_and_says_what_it_could_not_read(tmp_path):
 
 
 def test_train_prints_a_table_and_one_json_line_last(tmp_path):
-    finished = labkit("train", "--epochs", "2", "--run-dir", "here", "--seed", "3", "--json", folder=tmp_path)
+    finished = labkit_process("train", "--epochs", "2", "--run-dir", "here", "--seed", "3", "--json", folder=tmp_path)
     assert finished.returncode == 0, finished.stderr
     (line,) = finished.stdout.splitlines()
     result = json.loads(line)
@@ -261,43 +237,48 @@ def source(tmp_path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_build_stores_and_checks_and_shows_what_failed(tmp_path, source):
-    assert labkit("build", folder=tmp_path).stdout.split()[-1] == "stored"
-    checked = labkit("build", "01", "--check", folder=source.parent)
+    assert labkit_process("build", folder=tmp_path).stdout.split()[-1] == "stored"
+    checked = labkit_process("build", "01", "--check", folder=source.parent)
     assert checked.returncode == 0 and checked.stdout.split()[-1] == "unchanged"
     source.write_text(f"{HEAD}# %%\nprint(2 * 4)\n", encoding="utf-8")
-    assert "Cell 3 (`print(2 * 3)`) has another text" in refused(labkit("build", "--check", folder=tmp_path))
+    assert "Cell 3 (`print(2 * 3)`) has another text" in refused(labkit_process("build", "--check", folder=tmp_path))
     source.write_text(f"{HEAD}# %%\nprint(2 / 0)\n", encoding="utf-8")
-    finished = labkit("build", folder=tmp_path)
+    finished = labkit_process("build", folder=tmp_path)
     said = finished.stderr  # with the traceback of the cell, which is the author's
     assert finished.returncode == 1 and "labkit/course" not in said
     assert "cell 3 failed with ZeroDivisionError" in said and "print(2 / 0)" in said
 
 
+@pytest.mark.slow
 def test_solve_writes_editions_and_never_over_what_was_changed(tmp_path, source):
-    first = labkit("solve", "all", "--out", "solved", folder=tmp_path)
+    first = labkit_process("solve", "all", "--out", "solved", folder=tmp_path)
     notebook = tmp_path / "solved" / "01_small.ipynb"
     assert first.returncode == 0 and first.stdout.split()[-1] == str(notebook.relative_to(tmp_path))
     assert sorted(path.name for path in notebook.parent.iterdir()) == ["01_small.ipynb", "nbgrader_config.py"]
     assert "For teachers" in notebook.read_text(encoding="utf-8")
-    assert labkit("solve", "01", "--out", "solved", folder=tmp_path).returncode == 0
+    assert labkit_process("solve", "01", "--out", "solved", folder=tmp_path).returncode == 0
     notebook.write_text(notebook.read_text(encoding="utf-8").replace("print(2 * 3)", "print(5)"), encoding="utf-8")
-    assert "was changed since labkit wrote it" in refused(labkit("solve", "all", "--out", "solved", folder=tmp_path))
-    assert labkit("build", folder=tmp_path).returncode == 0
-    said = refused(labkit("solve", "all", "--out", "notebooks", folder=tmp_path))
+    assert "was changed since labkit wrote it" in refused(
+        labkit_process("solve", "all", "--out", "solved", folder=tmp_path)
+    )
+    assert labkit_process("build", folder=tmp_path).returncode == 0
+    said = refused(labkit_process("solve", "all", "--out", "notebooks", folder=tmp_path))
     assert "where the course keeps its own notebooks. Choose another folder" in said
     somebodys = tmp_path / "mine" / "01_small.ipynb"
     somebodys.parent.mkdir()
     somebodys.write_bytes((tmp_path / "notebooks" / "01_small.ipynb").read_bytes())
-    said = refused(labkit("solve", "all", "--out", "mine", folder=tmp_path))
+    said = refused(labkit_process("solve", "all", "--out", "mine", folder=tmp_path))
     assert "no instructor edition that labkit wrote" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["build"], ["solve", "all", "--out", "notebooks/solved"]])
 def test_ctrl_c_while_a_chapter_runs_leaves_whole_files_and_no_kernel(command, tmp_path, source):
     if os.name == "nt":
         pytest.skip("Windows sends Ctrl-C to consoles, not to processes")
-    assert labkit(*command, folder=tmp_path).returncode == 0
+    assert labkit_process(*command, folder=tmp_path).returncode == 0
     before = {path: path.read_bytes() for path in (tmp_path / "notebooks").rglob("*") if path.is_file()}
     body = "import os\nimport time\nfrom pathlib import Path\n\n"
     body += f"Path({str(tmp_path / 'kernel')!r}).write_text(str(os.getpid()))\ntime.sleep(60)\n"

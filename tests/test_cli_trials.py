@@ -1,10 +1,10 @@
-"""`labkit trial` as a user meets it: in a process of its own, with what it prints and how it ends."""
+"""`labkit trial` as a user meets it: what it prints and how it ends; once in a process of its own."""
 
 import json
 
 import pytest
 
-from tests.test_cli import labkit, refused
+from tests.command_line import labkit, labkit_process, refused
 
 QUICK = ["--data", "shapes", "--model", "mlp", "--device", "cpu"]
 PNG = b"\x89PNG"
@@ -21,7 +21,7 @@ def test_every_help_has_examples_and_the_settings_of_a_training(command):
 
 def test_learning_by_heart(tmp_path):
     out = tmp_path / "losses.png"
-    shown = labkit("trial", "overfit", *QUICK, "--samples", "8", "--out", str(out), folder=tmp_path)
+    shown = labkit_process("trial", "overfit", *QUICK, "--samples", "8", "--out", str(out), folder=tmp_path)
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.startswith("passed: 8 samples, ") and shown.stdout.endswith(f"written: {out}\n")
     assert out.read_bytes().startswith(PNG) and [*tmp_path.iterdir()] == [out], "nothing else is kept"

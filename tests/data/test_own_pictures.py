@@ -14,7 +14,7 @@ splits = data.load(folder)
 config = training.Config(data=folder, epochs=6, device="cpu", run_dir="")
 train = data.loader(splits.train, 32, shuffle=True, shift=1)
 val = data.loader(splits.val, 256, statistics=train.statistics)
-model = models.build("cnn", splits.train.image_shape, len(train.classes))
+model = models.build("lenet", splits.train.image_shape, len(train.classes))
 training.fit(model, train, val, config)
 test = data.loader(splits.test, 256, statistics=train.statistics)
 accuracy = training.predict(model, test).accuracy
@@ -26,7 +26,7 @@ pictures = data.stream(folder, size=16)["all"]
 rest, test = data.split_by_group(pictures, range(len(pictures)), 0.2)  # a group for each: any split will do
 config = training.Config(epochs=6, device="cpu", run_dir="")
 train = data.loader(rest, 32, sampler=data.balanced(rest.labels))
-model = models.build("cnn", (3, 16, 16), len(pictures.classes))
+model = models.build("lenet", (3, 16, 16), len(pictures.classes))
 training.fit(model, train, None, config)
 accuracy = training.predict(model, data.loader(test, 256)).accuracy
 """
@@ -45,6 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", [IN_MEMORY, STREAMED], ids=["in memory", "streamed"])
 def test_ten_lines_train_a_model_on_a_folder(program: str, folder: Path) -> None:
     assert len(program.strip().splitlines()) <= 10

@@ -11,9 +11,17 @@ CHAPTERS = places.chapters(Path(__file__).resolve().parents[2])
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that asks for `chapter` once for each chapter, unless its module says which."""
+    """Run a test that asks for `chapter` once for each chapter, unless its module says which.
+
+    Where a module calls itself FAST_FOR a chapter, its tests are slow for all others.
+    """
     if "chapter" in metafunc.fixturenames and not hasattr(metafunc.module, "chapter"):
-        metafunc.parametrize("chapter", CHAPTERS, ids=[chapter.name for chapter in CHAPTERS])
+        fast = getattr(metafunc.module, "FAST_FOR", None)
+        for_each = [
+            pytest.param(chapter, id=chapter.name, marks=[] if fast in (None, chapter.name) else pytest.mark.slow)
+            for chapter in CHAPTERS
+        ]
+        metafunc.parametrize("chapter", for_each)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+FAST_FOR = "00_start_here"  # every chapter is run by nbval, too
 
 pytestmark = pytest.mark.usefixtures("run_like_the_builder")
 
@@ -74,6 +75,7 @@ def pictures(tmp_path) -> Path:
     return archive
 
 
+@pytest.mark.slow
 def test_the_project_trains_on_pictures_of_ones_own_from_the_command_line(pictures, tmp_path):
     source, target = NOTEBOOKS / "09_cifar10.ipynb", tmp_path / "out.ipynb"
     command = [sys.executable, "-m", "papermill", str(source), str(target), "--cwd", str(NOTEBOOKS), "-k", "python3"]

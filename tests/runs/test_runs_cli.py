@@ -1,12 +1,12 @@
-"""`labkit runs` and `labkit rerun` as a user meets them: in a process of their own."""
+"""`labkit runs` and `labkit rerun` as a user meets them: what they print and how they end."""
 
 import json
 import shutil
 
 import pytest
 
+from tests.command_line import labkit, labkit_process, refused
 from tests.runs.small_runs import small_run
-from tests.test_cli import labkit, refused
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def test_the_list_as_table_and_as_data(folder):
 def test_the_list_needs_no_torch(folder, tmp_path):
     (tmp_path / "torch.py").write_text("raise ImportError('not here')", encoding="utf-8")
     shutil.copytree(folder / "runs", tmp_path / "runs")
-    assert labkit("runs", folder=tmp_path).stdout.startswith("3 runs in runs")
+    assert labkit_process("runs", folder=tmp_path).stdout.startswith("3 runs in runs")
 
 
 def test_names_that_steer_the_terminal_do_not(folder, tmp_path):
@@ -93,8 +93,8 @@ def test_every_help_has_examples(command):
 def test_a_recorded_run_of_the_digits_comes_out_the_same_again(tmp_path):
     """On the CPU: history and weights, bit for bit; a record that says something else is found out."""
     settings = ["--epochs", "2", "--device", "cpu", "--average", "0.9", "--flip", "--cutout", "3", "--num-workers", "1"]
-    assert labkit("train", *settings, "--name", "first", folder=tmp_path).returncode == 0
-    again = labkit("rerun", "first", folder=tmp_path)
+    assert labkit_process("train", *settings, "--name", "first", folder=tmp_path).returncode == 0
+    again = labkit_process("rerun", "first", folder=tmp_path)
     assert again.returncode == 0, again.stderr
     assert "history: the same, bit for bit, in all 2 epochs" in again.stdout
     assert "weights: the same, bit for bit (last.pt and best.pt)" in again.stdout
@@ -110,7 +110,7 @@ def test_a_recorded_run_of_the_digits_comes_out_the_same_again(tmp_path):
     row = json.loads(lines[1])
     changed = json.dumps(row | {"train_loss": row["train_loss"] + 1e-9})
     (first / "history.jsonl").write_text(f"{lines[0]}\n{changed}\n", encoding="utf-8")
-    third = labkit("rerun", "runs/first", "--json", folder=tmp_path)
+    third = labkit_process("rerun", "runs/first", "--json", folder=tmp_path)
     outcome = json.loads(third.stdout)
     assert third.returncode == 1 and outcome["equal"] is False and outcome["weights"] == ""
     assert outcome["history"].startswith("differs first in epoch 2: train_loss")
