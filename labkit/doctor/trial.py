@@ -31,6 +31,8 @@ class Comparison:
     @property
     def helps(self) -> bool:
         """Whether the fix wins by more than the seeds differ among themselves."""
+        if min(self.before) == -float("inf"):  # trainings that ended in NaN have no spread
+            return min(self.after) > max(self.before)
         spread = max(max(self.before) - min(self.before), max(self.after) - min(self.after))
         return fmean(self.after) - fmean(self.before) > max(spread, 1e-3) and min(self.after) > max(self.before)
 
@@ -92,7 +94,7 @@ def train(program: Program, updates: int) -> None:
 
 
 def training_loss(program: Program) -> float:
-    """Minus the loss on the first training batches, in evaluation mode and without gradients."""
+    """Minus the loss on the first training batches: in evaluation mode, without gradients."""
     program.model.eval()
     losses = []
     with torch.no_grad():
@@ -102,7 +104,7 @@ def training_loss(program: Program) -> float:
 
 
 def validation_score(program: Program) -> float:
-    """The program's own score, on the validation data if there are any."""
+    """The score: the program's own, on the validation data if there are any."""
     return float(program.score(program.val_loader if program.val_loader is not None else program.train_loader))
 
 
