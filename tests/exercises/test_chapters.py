@@ -10,16 +10,18 @@ CHAPTERS = [exercises.load(name) for name in exercises.names()]
 EXERCISES = [exercise for chapter in CHAPTERS for exercise in chapter.exercises]
 PREDICTIONS = [prediction for chapter in CHAPTERS for prediction in chapter.predictions]
 MISCONCEPTIONS = [(exercise, wrong) for exercise in EXERCISES for wrong in exercise.misconceptions]
-ATTEMPTS = range(5)  # the learner's inputs differ from attempt to attempt; what is said may not
+#: The learner's inputs differ from attempt to attempt; what is said may not.
+ATTEMPTS = [pytest.param(range(2), id="first"), pytest.param(range(2, 5), id="later", marks=pytest.mark.slow)]
 
 
 def ids(values):
     return [f"{value.chapter}-{value.name}" for value in values]
 
 
+@pytest.mark.parametrize("attempts", ATTEMPTS)
 @pytest.mark.parametrize("exercise", EXERCISES, ids=ids(EXERCISES))
-def test_the_solution_is_right(exercise):
-    for attempt in ATTEMPTS:
+def test_the_solution_is_right(exercise, attempts):
+    for attempt in attempts:
         result = exercise.judge(defined_by(exercise.solved, exercise.name), attempt)
         assert result.outcome == "right", result.plain
 
@@ -30,11 +32,12 @@ def test_the_stub_is_not_attempted(exercise):
     assert exercise.judge(defined_by(exercise.stub, exercise.name)).outcome == "not attempted"
 
 
+@pytest.mark.parametrize("attempts", ATTEMPTS)
 @pytest.mark.parametrize(
     ("exercise", "wrong"), MISCONCEPTIONS, ids=[f"{one.chapter}-{one.name}-{bad.name}" for one, bad in MISCONCEPTIONS]
 )
-def test_each_wrong_idea_is_wrong_with_exactly_its_diagnosis(exercise, wrong):
-    for attempt in ATTEMPTS:
+def test_each_wrong_idea_is_wrong_with_exactly_its_diagnosis(exercise, wrong, attempts):
+    for attempt in attempts:
         result = exercise.judge(wrong.answer, attempt)
         assert (result.outcome, result.misconception) == ("wrong", wrong.name), result.plain
         assert wrong.explanation in result.markdown
