@@ -29,7 +29,7 @@ def explain_raised(chain: Callable[[], Iterable[Raised]]) -> Explanation | None:
     """Return the explanation of the first error of a chain that has one; where the explaining fails, there is none."""
     with contextlib.suppress(Exception), _without_warnings():
         for raised in chain():
-            if not raised.is_users_own and (explanation := _explain(Situation(raised))):
+            if explanation := _explain(Situation(raised)):
                 return explanation
     return None
 

@@ -31,6 +31,13 @@ def target_dtype(match: re.Match, situation: Situation) -> Reason | None:
     x, y = outputs.value, targets.value
     if not isinstance(x, Tensor) or not isinstance(y, Tensor):
         return None
+    if not y.is_floating_point() and y.dtype != torch.bool and int(y.max()) > 1:
+        why = f"`{targets.name}` goes up to {int(y.max())}: these are class numbers, and that is another loss."
+        cause = Cause(why, f"nn.CrossEntropyLoss()({outputs.name}, {targets.name})  # with an output for each class")
+        what = f"`{targets.name}` is {dtype(y)}, and `{outputs.name}` is {dtype(x)}."
+        return Reason(
+            what, "A binary loss is for targets from 0.0 to 1.0.", (cause,), named(targets.name, outputs.name)
+        )
     odd, other = (targets, outputs) if x.is_floating_point() and y.dtype != torch.float32 else (outputs, targets)
     return Reason(
         f"`{odd.name}` is {dtype(odd.value)}, and `{other.name}` is {dtype(other.value)}.",
@@ -64,6 +71,11 @@ def shapes_differ(outputs: str, x: tuple[int, ...], targets: str, y: tuple[int, 
         causes.append(Cause("Or make the outputs a column.", f"{out}.unsqueeze({len(y) - 1})"))
     elif len(x) == 4 and len(y) == 3 and x == (y[0], 1, *y[1:]):
         causes.append(Cause("The targets have no dimension for channels.", f"{it}.unsqueeze(1)"))
+    elif len(x) == len(y) == 2 and x[0] == y[0] and y[1] == 1:
+        why = f"There are {x[1]} outputs and one answer for each sample."
+        causes.append(Cause(why, "nn.Linear(…, 1)  # as the last layer"))
+        why = "Or the outputs are classes, and the targets their numbers: that is another loss."
+        causes.append(Cause(why, f"nn.CrossEntropyLoss()({outputs}, {it}.squeeze(1).long())"))
     elif len(x) == 2 and len(y) == 1 and x[0] == y[0]:
         why = f"There are {x[1]} outputs and one class number for each sample: that is another loss."
         causes.append(Cause(why, f"nn.CrossEntropyLoss()({outputs}, {targets}.long())"))

@@ -130,6 +130,12 @@ def weights_only(match: re.Match, situation: Situation) -> Reason:
     name = match[1] or "an object"
     short = name.rpartition(".")[2]
     file = situation.argument(0, "f")
+    if name.isdigit():  # an operation of pickle that torch.save does not use
+        fix = f'pickle.load(open({file or "path"}, "rb"))  # if you trust the file; then save it by torch.save'
+        what = f"`{file or 'The file'}` was not written by torch.save."
+        return Reason(
+            what, "torch.load reads what torch.save wrote.", (Cause("It was written by pickle.", fix),), named(file)
+        )
     causes = []
     once = f"torch.load({file or 'path'}, weights_only=False)  # once, if the file is your own"
     if name.startswith("numpy"):

@@ -62,16 +62,14 @@ def _is_first(situation: Situation) -> bool:
 
 
 def _without_a_dimension(name: str, sizes: tuple[int, ...], wanted: int, sides: int) -> list[Cause]:
-    causes = []
     if sides == 2 and sizes[-1] == wanted:
         why = "It is one picture with its channels last: they belong first, and a batch before them."
-        causes.append(Cause(why, f"{name}.permute(2, 0, 1).unsqueeze(0)"))
+        return [Cause(why, f"{name}.permute(2, 0, 1).unsqueeze(0)")]
     no_channels = (
         f"The pictures have no dimension for channels, so that the {sizes[0]} pictures are taken for channels."
     )
     more = "" if wanted == 1 else f".expand(-1, {wanted}{', -1' * sides})"
-    causes.append(Cause(no_channels, f"{name}.unsqueeze(1){more}"))
-    return causes
+    return [Cause(no_channels, f"{name}.unsqueeze(1){more}")]
 
 
 def _other_channels(situation: Situation, weight: tuple[int, ...], got: int, wanted: int) -> Cause:

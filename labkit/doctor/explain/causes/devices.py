@@ -41,6 +41,12 @@ def two(match: re.Match, situation: Situation) -> Reason:
                 f"{simple(name or 'x')}.to({_device(situation, weight.device)})",
             )
         ]
+        if situation.place.function == "forward" and situation.layer_name.isidentifier():
+            name, place = situation.layer_name, f"self.{situation.layer_name}"
+            why = f"`{name}` is made in forward, on the CPU and anew in every call: it is never trained."
+            causes = [Cause(why, f"{place} = …  # once, in __init__; forward only uses it")]
+            what = f"`{name}` is on {weight.device}, and `{situation.subject or 'its input'}` on {x.device}."
+            return Reason(what, _RULE, tuple(causes), named(situation.subject, name))
         holder = next((key for key, model in situation.models if layer in list(model.modules())), "")
         if holder and len({one.device for one in dict(situation.models)[holder].parameters()}) > 1:
             why = f"`{situation.layer_name}` was made, or set, after the model was moved."
@@ -70,11 +76,12 @@ def two(match: re.Match, situation: Situation) -> Reason:
             why = f"`{odd.name}` is a plain tensor, which `.to(device)` does not move with the model."
             causes.insert(0, Cause(why, f'self.register_buffer("{attribute}", …)  # in __init__'))
         return Reason(what, _RULE, tuple(causes), named(odd.name, *(one.name for one in values)))
+    data = next((one.name for one in values if one.name.isidentifier()), "x")
     return Reason(
         f"One tensor is on {match['one']}, another on {match['other']}.",
         _RULE,
         (
-            Cause("The data, or a tensor made in forward, were not moved.", "x = x.to(device)"),
+            Cause("The data were not moved to the device of the model.", f"{data} = {data}.to(device)"),
             Cause(
                 "Or a layer or buffer is not registered, so that the model's `.to(device)` does not move it.",
                 'self.register_buffer("name", tensor)',
@@ -213,6 +220,9 @@ def memory(match: re.Match, situation: Situation) -> Reason:
         if max(one.value.numel() for one in pair) * 8 < (int(asked) if asked.isdigit() else 0):
             why = f"The result is much larger than `{pair[0].name}` and `{pair[1].name}`: their shapes {sizes[0]} and {sizes[1]} are broadcast."
             causes.append(Cause(why, f"assert {pair[0].name}.shape == {pair[1].name}.shape  # or in chunks"))
+    elif isinstance(situation.source.expression, ast.BinOp) and tensors:
+        why = f"The result of `{ast.unparse(situation.source.expression)}` is much larger than `{tensors[0].name}`."
+        causes.append(Cause(why, f"for part in {simple(tensors[0].name)}.split(1024):\n    …"))
     layer = situation.layer
     if isinstance(layer, nn.Module) and situation.input is not None:
         causes.append(Cause("The batch is too large.", f"batch_size={max(1, len(situation.input) // 2)}"))
@@ -225,7 +235,7 @@ def memory(match: re.Match, situation: Situation) -> Reason:
         names.append(situation.subject)
     if not causes:
         causes.append(_size(situation))
-        causes.append(Cause("Or the data are to be taken in batches.", "for batch in x.split(1024):\n    …"))
+        causes.append(Cause("Or the data are to be taken in parts.", "for part in x.split(1024):\n    …"))
     return Reason(
         f"{amount} more were asked for than there are.",
         "Memory holds the weights, their gradients, the optimizer's state, and every value that backward needs.",

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -9,7 +10,7 @@ from torch import Tensor
 from labkit.doctor.explain.causes.rule import explains
 from labkit.doctor.explain.causes.wording import named, shape, simple
 from labkit.doctor.explain.explanation import Cause, Reason
-from labkit.doctor.explain.history import calls_in, loops_at, made_from, names_in, steps
+from labkit.doctor.explain.history import calls_in, function_at, loops_at, names_in, steps
 from labkit.doctor.explain.operands import Operand
 from labkit.doctor.explain.situation import Situation
 
@@ -57,6 +58,8 @@ def no_graph(match: re.Match, situation: Situation) -> Reason:
     if not torch.is_grad_enabled():
         causes.insert(0, Cause("Recording is switched off for the whole program.", "torch.set_grad_enabled(True)"))
     if not causes:
+        causes = _nothing_trained(situation, loss)
+    if not causes:
         causes = [
             Cause("The outputs were computed under `torch.no_grad()`.", f"{loss.name}  # made outside of no_grad()"),
             Cause("A step on the way leaves the graph: detach, item, argmax, numpy, torch.tensor.", "outputs.grad_fn"),
@@ -68,6 +71,29 @@ def no_graph(match: re.Match, situation: Situation) -> Reason:
         tuple(causes),
         named(loss.name, *(_names_of(causes))),
     )
+
+
+def _nothing_trained(situation: Situation, loss: Operand) -> list[Cause]:
+    """Return what to do where the loss was made from data alone, without a model."""
+    names = [
+        name
+        for written in names_in(ast.parse(loss.name, mode="eval"))
+        for name in [written, *_used(situation, written)]
+    ]
+    values = {name: situation.place.variables.get(name) for name in names}
+    tensors = [name for name, value in values.items() if isinstance(value, Tensor)]
+    leaves = [name for name in tensors if name != loss.name and values[name].is_floating_point()]
+    if not leaves or any(values[name].requires_grad for name in tensors):
+        return []
+    if any(isinstance(value, torch.nn.Module) for value in values.values()):
+        return []
+    why = f"None of {', '.join(f'`{name}`' for name in leaves)} requires a gradient: nothing is trained here."
+    return [Cause(why, f"{leaves[0]}.requires_grad_()  # before the forward, of what is to be trained")]
+
+
+def _used(situation: Situation, name: str) -> list[str]:
+    """Return the variables from which a variable was made."""
+    return [used for step in situation.made(name) for used in names_in(step.value)]
 
 
 def _inputs(situation: Situation) -> list[Cause]:
@@ -131,48 +157,65 @@ def _without(statement: str, cut: str) -> str:
 def twice(match: re.Match, situation: Situation) -> Reason:
     """Explain a graph that is used up: a state carried over, a loss made before the loop, two losses."""
     loss = _loss_of(situation)
-    place = situation.place
-    causes, names = [], [loss.name]
-    if place is not None:
-        loops = loops_at(place)
-        made = [step for name in names_in(ast.parse(loss.name, mode="eval")) for step in made_from(place, name)]
-        for step in steps(place):
-            if loops and set(loops) & set(step.loops) and step.name in _carried(step) and step.name != loss.name:
-                why = f"`{step.name}` carries the graph of the batch before into this one: `{step.text}`."
-                causes.append(Cause(why, _detached(step.name, situation)))
-                names.append(step.name)
-        own = [step for step in made if step.name == loss.name]
-        if own and isinstance(own[0].node, ast.AugAssign) and set(loops) & set(own[0].loops):
-            why = f"`{loss.name}` keeps the graphs of all batches before: `{own[0].text}`."
-            causes.insert(0, Cause(why, f"loss.backward()\n{loss.name} += loss.item()"))
-        elif loops and own and not set(loops) & set(own[0].loops):
-            why = f"`{loss.name}` is made once, before the loop, and every round needs a graph of its own."
-            causes.insert(0, Cause(why, f"{own[0].text}  # inside the loop"))
-        outer = [step for step in made if loops and not set(loops) & set(step.loops) and calls_in(step.value)]
-        if not causes and outer:
-            why = f"`{outer[0].name}` is computed once, before the loop, and its graph is used in every round."
-            causes.append(Cause(why, f"{outer[0].text}  # inside the loop"))
-            names.append(outer[0].name)
-    if not causes:
-        causes.append(
-            Cause(
-                "Two losses share a part of the graph, and backward was called for each.",
-                "(first_loss + second_loss).backward()",
-            )
-        )
-        causes.append(
-            Cause("Or both must go back on their own.", f"{loss.name}.backward(retain_graph=True)  # in the first call")
-        )
+    found = [*_carried(situation, loss), *_before_the_loop(situation, loss), *_kept_in_module(situation)]
+    found = found or _several_backwards(situation, loss)
     return Reason(
         f"A part of the graph of `{loss.name}` was already gone through by a backward, which freed it.",
         "A graph is good for one backward; every forward makes a new one.",
-        tuple(causes),
-        named(*names),
+        tuple(cause for _, cause in found),
+        named(loss.name, *(name for name, _ in found)),
     )
 
 
-def _carried(step: "object") -> list[str]:
-    return names_in(step.value) if isinstance(step.node, ast.Assign) else []
+def _carried(situation: Situation, loss: Operand) -> Iterator[tuple[str, Cause]]:
+    """Yield the variables that take the graph of one round of the loop into the next."""
+    loops = set(loops_at(situation.place))
+    for step in steps(situation.place):
+        if not loops & set(step.loops):
+            continue
+        if step.name == loss.name and isinstance(step.node, ast.AugAssign):
+            why = f"`{step.name}` keeps the graphs of all batches before: `{step.text}`."
+            yield step.name, Cause(why, f"loss.backward()\n{step.name} += loss.item()")
+        elif isinstance(step.node, ast.Assign) and step.name in names_in(step.value) and step.name != loss.name:
+            why = f"`{step.name}` carries the graph of the batch before into this one: `{step.text}`."
+            yield step.name, Cause(why, _detached(step.name, situation))
+
+
+def _before_the_loop(situation: Situation, loss: Operand) -> list[tuple[str, Cause]]:
+    """Return what was computed once, before the loop in which backward is called."""
+    loops = set(loops_at(situation.place))
+    names = names_in(ast.parse(loss.name, mode="eval"))
+    for step in [step for name in names for step in situation.made(name)] if loops else []:
+        variables = situation.place.global_variables | dict(situation.place.variables)
+        if not loops & set(step.loops) and calls_in(step.value) and getattr(variables.get(step.name), "grad_fn", None):
+            why = f"`{step.name}` is made once, before the loop, and every round needs a graph of its own."
+            return [(step.name, Cause(why, f"{step.text}  # inside the loop"))]
+    return []
+
+
+def _kept_in_module(situation: Situation) -> Iterator[tuple[str, Cause]]:
+    """Yield the tensors with a graph that a module keeps from one forward to the next."""
+    for name, model in situation.models:
+        for attribute, value in vars(model).items():
+            if isinstance(value, Tensor) and value.grad_fn is not None:
+                why = f"`{name}.{attribute}` carries the graph of one forward into the next."
+                yield f"{name}.{attribute}", Cause(why, f"self.{attribute} = self.{attribute}.detach()")
+
+
+def _several_backwards(situation: Situation, loss: Operand) -> list[tuple[str, Cause]]:
+    """Return what to do about backward being called more than once in a function."""
+    function = function_at(situation.place)
+    called = [
+        ast.unparse(node.func.value)
+        for node in (ast.walk(function) if function is not None else ())
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
+    ]
+    others = [name for name in dict.fromkeys(called) if name != loss.name]
+    if others and called.count(loss.name) < 2:
+        why = f"`{others[0]}` and `{loss.name}` share a part of the graph, and backward was called for each."
+        return [(others[0], Cause(why, f"({others[0]} + {loss.name}).backward()"))]
+    why = f"backward was called for `{loss.name}` before. Once is enough; if twice is meant, the first must keep the graph."
+    return [(loss.name, Cause(why, f"{loss.name}.backward(retain_graph=True)  # the first time"))]
 
 
 def _detached(name: str, situation: Situation) -> str:

@@ -91,7 +91,14 @@ def beyond(match: re.Match, situation: Situation) -> Reason | None:
     name = owner.name if owner else ""
     others = [one for one in tensors if one.name != name]
     causes = []
-    if index == size:
+    positions = [one.value for one in others if not one.value.is_floating_point()]
+    counter = [one.name for one in situation.focus if type(one.value) is int and one.value == index]
+    if positions and index == size and int(positions[0].min()) >= 1:
+        causes.append(Cause(f"`{others[0].name}` counts from 1, and indices start at 0.", f"{others[0].name} - 1"))
+    elif counter:
+        why = f"`{counter[0]}` goes on to {index}, and the last index is {size - 1}."
+        causes.append(Cause(why, f"for {counter[0]} in range({size}): …"))
+    elif index == size and not others:
         causes.append(
             Cause(
                 f"Indices start at 0: the last one is {size - 1}, or -1.",

@@ -109,12 +109,10 @@ def not_picklable(match: re.Match, situation: Situation) -> Reason | None:
     function = re.search(r"(\w+)\.<locals>\.(<lambda>|\w+)", what)
     is_lambda = "lambda" in what
     if is_lambda or function:
-        causes = [
-            Cause(
-                "Functions inside functions have no name by which another process finds them.",
-                "def collate(batch):  # at the top of the file, outside of every function\n    …",
-            ),
-        ]
+        name = "collate" if is_lambda else function[2]
+        head = f"class {name}:" if name[0].isupper() else f"def {name}(batch):"
+        why = "What is made inside a function has no name by which another process finds it."
+        causes = [Cause(why, f"{head}  # at the top of the file, outside of every function\n    …")]
     else:
         causes = [
             Cause(
@@ -125,7 +123,7 @@ def not_picklable(match: re.Match, situation: Situation) -> Reason | None:
     causes.append(Cause("Or load in this process.", "DataLoader(…, num_workers=0)"))
     return Reason(
         f"A worker process needs a copy of {what}, and it cannot be sent there.",
-        "Data set, transforms and collate_fn are sent to every worker, so they are made of what has a name at the top of a module.",
+        "Data set, transforms and collate_fn are sent to every worker: what they are made of has a name in a module.",
         tuple(causes),
         named(function[2] if function and not is_lambda else "", loader),
     )

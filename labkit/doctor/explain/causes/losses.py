@@ -55,12 +55,14 @@ def wrong_dtype(match: re.Match, situation: Situation) -> Reason:
     causes = [Cause("Class numbers are indices, and indices are int64.", f"{it}.long()")]
     x, y = outputs.value, targets.value
     if isinstance(x, Tensor) and isinstance(y, Tensor) and y.is_floating_point():
-        if x.ndim > 1 and x.shape[1] == 1:
+        one_output = x.ndim > 1 and x.shape[1] == 1
+        if not torch.equal(y, y.round()):
+            why = "The targets are no whole numbers: this is a regression."
+            row = f"{simple(outputs.name)}.squeeze(1)" if one_output and y.ndim == 1 else outputs.name
+            causes = [Cause(why, f"nn.MSELoss()({row}, {targets.name})")]
+        elif one_output:
             why = "There is one output: for yes or no that is another loss."
             causes.insert(0, Cause(why, f"nn.BCEWithLogitsLoss()({outputs.name}.squeeze(1), {targets.name})"))
-        elif not torch.equal(y, y.round()):
-            why = "The targets are no whole numbers: this is a regression."
-            causes.insert(0, Cause(why, f"nn.MSELoss()({outputs.name}, {targets.name})"))
     return Reason(f"`{targets.name}` is {kind}.", _CROSS_ENTROPY, tuple(causes), _names(targets, outputs))
 
 
@@ -86,14 +88,17 @@ def one_hot(match: re.Match, situation: Situation) -> Reason:
         what = f"`{outputs.name}` is {shape(x)}, without classes, and `{targets.name}` has the same shape."
         return Reason(what, _CROSS_ENTROPY, tuple(causes), _names(outputs, targets))
     it = simple(targets.name if not targets.name.startswith("the ") else "targets")
+    if isinstance(y, Tensor) and not bool((y.sum(1) == 1).all()):
+        why = "A sample can have several classes, or none: each is a yes or no, and that is another loss."
+        causes = [Cause(why, f"nn.BCEWithLogitsLoss()({outputs.name}, {it}.float())")]
+    else:
+        causes = [Cause("It is one-hot; the class numbers say the same, and are faster.", f"{it}.argmax(1)")]
+        causes.append(Cause("Shares of the classes must be floats.", f"{it}.float()"))
     return Reason(
         f"`{targets.name}` has the shape of the outputs{f', {shape(y)},' if isinstance(y, Tensor) else ''} and is "
         f"{dtype(y) if isinstance(y, Tensor) else match[1]}.",
         _CROSS_ENTROPY,
-        (
-            Cause("It is one-hot; the class numbers say the same, and are faster.", f"{it}.argmax(1)"),
-            Cause("Shares of the classes must be floats.", f"{it}.float()"),
-        ),
+        tuple(causes),
         _names(targets, outputs),
     )
 
@@ -155,6 +160,9 @@ def out_of_range(match: re.Match, situation: Situation) -> Reason | None:
         causes.append(Cause(why, f"{loss}(ignore_index={value})"))
     if classes is not None and high == classes and low >= 1:
         causes.append(Cause(f"The classes are counted from 1 to {classes}, and PyTorch counts from 0.", f"{it} - 1"))
+    elif classes is not None and low > 0 and low <= high < low + classes and isinstance(y, Tensor):
+        why = f"The classes are numbered from {low} to {high}, and PyTorch counts from 0."
+        causes.append(Cause(why, f"{it} - {low}  # or {it}.unique(return_inverse=True)[1]"))
     if classes is not None and high >= classes and not (causes and high >= 200):
         causes.append(_more_outputs(situation, classes, high + 1))
         if classes == 1:

@@ -168,11 +168,18 @@ def _not_a_tensor(situation: Situation, odd: Operand, kind: str, wanted: str) ->
     name, it, value = odd.name, simple(odd.name or "x"), odd.value
     short = kind.rpartition(".")[2]
     if isinstance(value, nn.Module) or hasattr(nn, short):
-        made = next((ast.unparse(step.value) for step in situation.made(name) if step.name == name), name)
+        steps = [step.value for step in situation.made(name) if step.name == name]
+        made = ast.unparse(steps[0]) if steps else name
         call = re.fullmatch(r"((?:torch\.)?(?:nn\.)?[A-Z]\w+)\((.+)\)", made)
         call = call if call and not isinstance(value, nn.Linear) else None
+        maker = situation.value_of(steps[0].func) if steps and isinstance(steps[0], ast.Call) else None
         causes = [
-            Cause("A layer is made first, and then called with its input.", f"{call[1]}()({call[2]})")
+            Cause(
+                f"`{made}` gives back a layer: forward ends with the layer itself.",
+                "return self.layer(x)  # in forward",
+            )
+            if isinstance(maker, nn.Module) or (steps and isinstance(getattr(steps[0], "func", None), ast.Call))
+            else Cause("A layer is made first, and then called with its input.", f"{call[1]}()({call[2]})")
             if call
             else Cause("The layer itself was given, and not what it gives.", f"{it}(x)")
         ]

@@ -30,12 +30,14 @@ def one_sample(match: re.Match, situation: Situation) -> Reason:
     ]
     if not loader:
         causes.reverse()
+    if situation.layer is None:
+        causes = [Cause("The function was told that it trains.", "training=False  # for a prediction, as in eval()")]
     return Reason(
         f"`{situation.layer_name or 'The layer'}` gets {shape(sizes)}"
         + (f" from `{name}`: " if name else ": ")
         + "one value for each channel has no spread.",
         "In training, normalisation takes mean and variance over the batch, and needs more than one value for them.",
-        tuple(cause for cause in causes if match[1].startswith("value") or "eval" in cause.fix),
+        tuple(cause for cause in causes if match[1].startswith("value") or "eval()" in cause.fix),
         named(name, situation.layer_name),
     )
 

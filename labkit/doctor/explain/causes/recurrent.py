@@ -118,13 +118,11 @@ def dimensions(match: re.Match, situation: Situation) -> Reason | None:
     if "hx" in match[0]:
         given = situation.argument(1, "hx")
         if match[1]:
-            causes = (Cause("The input has no batch dimension, and the state has one.", f"{it}.unsqueeze(1)"),)
+            first = 0 if getattr(layer, "batch_first", False) else 1
+            causes = (Cause("The input has no batch dimension, and the state has one.", f"{it}.unsqueeze({first})"),)
         else:
-            causes = (
-                Cause(
-                    "The state has no batch dimension, and the input has one.", f"{simple(given or 'h')}.unsqueeze(1)"
-                ),
-            )
+            fix = f"{simple(given or 'state')}.unsqueeze(0)"
+            causes = (Cause("The state is (layers, batch, hidden_size), and its first dimension is missing.", fix),)
         sizes = f"{shape(x)} from `{name}`" if isinstance(x, Tensor) else "an input"
         return Reason(
             f"{where} gets {sizes}, and a state with another number of dimensions.",

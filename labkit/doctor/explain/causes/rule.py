@@ -20,8 +20,8 @@ class Rule(NamedTuple):
 
     def reason(self, situation: Situation) -> Reason | None:
         """Return the reason, None if this is another kind of error or the rule cannot tell."""
-        if situation.raised.type not in self.types and self.types != ("*",):
-            return None
+        if self.types != ("*",) and (situation.raised.type not in self.types or situation.raised.is_users_own):
+            return None  # what the user raised is in the user's words
         matches = (pattern.search(situation.raised.text) for pattern in self.patterns)
         match = next(filter(None, matches), None)
         return self.find(match, situation) if match else None

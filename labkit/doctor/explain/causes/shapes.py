@@ -33,6 +33,15 @@ def product(match: re.Match, situation: Situation) -> Reason | None:
     if isinstance(situation.layer, nn.MultiheadAttention | nn.RNNCellBase):
         return None
     sides = situation.pair
+    call = situation.source.call
+    if sides and call is not None and ast.unparse(call.func).endswith("linear"):
+        weight = sides[1]
+        why = f"`{weight.name}` is to be (outputs, inputs): linear turns it itself."
+        what = f"`{sides[0].name}` has {size} numbers a row, and `{weight.name}` takes {wanted}."
+        cause = Cause(why, f"{ast.unparse(call.func)}({sides[0].name}, {simple(weight.name)}.T)")
+        return Reason(
+            what, "The last size of the weight is the number of inputs.", (cause,), named(weight.name, sides[0].name)
+        )
     left, right = sides if sides else (Operand("the first", None), Operand("the second", None))
     return Reason(
         f"`{left.name}` is {rows}×{size} and `{right.name}` is {wanted}×{gives}: {size} is not {wanted}.",

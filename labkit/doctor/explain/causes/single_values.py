@@ -106,39 +106,15 @@ def truth(match: re.Match, situation: Situation) -> Reason:
     several = [one for one in tensors if one.value.numel() != 1] or tensors
     name = several[0].name if several else ""
     expression = situation.source.expression
-    test = ast.unparse(expression) if isinstance(expression, ast.expr) else name or "x"
-    it = simple(test)
+    condition = expression.test if isinstance(expression, ast.IfExp) else expression
+    test = ast.unparse(condition) if isinstance(condition, ast.expr) else name or "x"
     what = f"`{test}` is a tensor" + (f" of {several[0].value.numel()} values" if several else " of several values")
     if match[1] == "no values":
-        causes = (Cause("It is empty: nothing was found.", f"if {it}.numel() > 0: …"),)
-    elif isinstance(expression, ast.Compare) and isinstance(expression.ops[0], ast.In | ast.NotIn):
-        left, right = ast.unparse(expression.left), ast.unparse(expression.comparators[0])
-        causes = (
-            Cause(
-                "A tensor is looked for in a list by ==, which has an answer for every element.",
-                f"any(torch.equal({left}, one) for one in {right})",
-            ),
-        )
-    elif isinstance(expression, ast.BoolOp):
-        sign = "&" if isinstance(expression.op, ast.And) else "|"
-        parts = f" {sign} ".join(f"({ast.unparse(part)})" for part in expression.values)
-        causes = (Cause("`and` and `or` ask for one answer; element by element it is & and |.", parts),)
-    elif (
-        isinstance(expression, ast.Call)
-        and isinstance(expression.func, ast.Name)
-        and expression.func.id in ("max", "min")
-    ):
-        other = "torch.maximum" if expression.func.id == "max" else "torch.minimum"
-        causes = (
-            Cause(
-                "Python's function compares two things; element by element there is another.",
-                f"{other}({', '.join(ast.unparse(one) for one in expression.args)})",
-            ),
-        )
+        causes = (Cause("It is empty: nothing was found.", f"if {simple(test)}.numel() > 0: …"),)
     else:
-        causes = (
-            Cause("It is asked whether all of them are true.", f"{it}.all()"),
-            Cause("Or whether one of them is.", f"{it}.any()"),
+        causes = _of_condition(expression, situation) or (
+            Cause("It is asked whether all of them are true.", f"{simple(test)}.all()"),
+            Cause("Or whether one of them is.", f"{simple(test)}.any()"),
             Cause("Or whether there is a tensor at all.", f"{name or 'x'} is not None"),
         )
     return Reason(
@@ -147,3 +123,27 @@ def truth(match: re.Match, situation: Situation) -> Reason:
         causes,
         named(*(one.name for one in several)),
     )
+
+
+def _of_condition(expression: ast.AST | None, situation: Situation) -> tuple[Cause, ...]:
+    """Return what to write for a kind of condition that has a counterpart for tensors."""
+    match expression:
+        case ast.IfExp(test=test, body=body, orelse=other):
+            fix = f"torch.where({', '.join(map(ast.unparse, (test, body, other)))})"
+            return (Cause("`if` and `else` choose once; torch.where chooses for every element.", fix),)
+        case ast.Compare(left=left, ops=[ast.In() | ast.NotIn()], comparators=[right]):
+            fix = f"any(torch.equal({ast.unparse(left)}, one) for one in {ast.unparse(right)})"
+            return (Cause("A tensor is looked for by ==, which has an answer for every element.", fix),)
+        case ast.BoolOp(op=operator, values=values):
+            sign = " & " if isinstance(operator, ast.And) else " | "
+            fix = sign.join(f"({ast.unparse(part)})" for part in values)
+            return (Cause("`and` and `or` ask for one answer; element by element it is & and |.", fix),)
+        case ast.Call(func=ast.Name(id="max" | "min" as function), args=[first, second]):
+            pair = [(ast.unparse(one), situation.value_of(one)) for one in (first, second)]
+            if any(isinstance(value, int | float) for _, value in pair):
+                written = [f"{simple(one)}.mean().item()" if isinstance(value, Tensor) else one for one, value in pair]
+                why = "One of them is a number, and the other has several values."
+                return (Cause(why, f"{function}({', '.join(written)})"),)
+            fix = f"torch.{function}imum({pair[0][0]}, {pair[1][0]})"
+            return (Cause(f"`{function}` compares two numbers; element by element there is another.", fix),)
+    return ()
