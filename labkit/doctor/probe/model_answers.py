@@ -1,4 +1,4 @@
-"""What the answer of the model depends on besides its input: chance, earlier inputs, other samples, the order of steps."""
+"""What the answer of the model depends on besides its input: chance, earlier inputs, other samples, the order."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -8,8 +8,9 @@ import torch.nn as nn
 from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from labkit.doctor.probe.model_layers import DROPOUTS
 from labkit.doctor.probe.model_runs import answer, difference, fresh, recorded_inputs, rows, samples
-from labkit.doctor.probe.model_trace import RESHAPES, SQUASHERS, option, traced
+from labkit.doctor.probe.model_trace import RESHAPES, option, traced
 from labkit.doctor.program import Program
 from labkit.doctor.recording import Recording, leaves, mapped
 
@@ -25,8 +26,9 @@ class AnswersEvidence:
     by_history: the same input after another one, and fresh. by_neighbours: the same samples in another company.
     batch_statistics: normalisation layers that use the batch in evaluation mode. mixed: reshapes that swap two axes as
     (layer, shape before, shape after). affine: how far f(a) + f(b) - f(c) is from f(a + b - c). layers: weight layers
-    that were called. squashed: whether an activation was called. orderless: whether swapping steps of the input changes
-    nothing. steps: length of the sequence. noise: how much answers in training mode differ by chance.
+    that were called.  orderless: whether swapping steps of the input changes
+    nothing. steps: length of the sequence. outputs: the
+    shape of the first answer.
     """
 
     by_chance: float | None = None
@@ -39,10 +41,8 @@ class AnswersEvidence:
     mixed: list[tuple[str, tuple, tuple]] = field(default_factory=list)
     affine: float | None = None
     layers: list[str] = field(default_factory=list)
-    squashed: bool = False
     orderless: float | None = None
     steps: int | None = None
-    noise: float | None = None
     outputs: tuple = ()
 
 
@@ -75,12 +75,10 @@ def _asks_several_times(recording: Recording) -> bool:
 
 def _chance_and_history(program: Program, inputs: list[tuple], seen: AnswersEvidence) -> None:
     model = fresh(program).eval()
-    with traced(
-        model, {"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"}
-    ) as t:
+    with traced(model, DROPOUTS) as trace:
         first = answer(model, inputs[0], seed=0)
     seen.outputs = tuple(first[0].shape) if first else ()
-    seen.dropouts = [o.layer for o in t.operations if option(o, "training", 2, True) and option(o, "p", 1, 0.5) > 0]
+    seen.dropouts = [o.layer for o in trace.operations if option(o, "training", 2, True) and option(o, "p", 1, 0.5) > 0]
     again = answer(model, inputs[0], seed=0)
     other_seed = answer(fresh(program).eval(), inputs[0], seed=1)
     seen.by_chance = difference(first, other_seed)
@@ -102,6 +100,9 @@ def _company(program: Program, inputs: tuple, seen: AnswersEvidence) -> None:
     together = answer(model, few)
     axes = [_batch_axis(output, count) for output in together]
     if not together or None in axes:
+        whole = answer(model, inputs)
+        fits = bool(whole) and all(out.dim() and len(out) == samples(inputs) for out in whole)
+        seen.by_neighbours = float("inf") if fits and samples(inputs) != count else None
         return
     order = torch.arange(count - 1, -1, -1)
     turned = [out.flip(axis) for out, axis in zip(answer(model, rows(few, order)), axes, strict=True)]
@@ -111,7 +112,7 @@ def _company(program: Program, inputs: tuple, seen: AnswersEvidence) -> None:
 
 
 def _batch_axis(output: Tensor, count: int) -> int | None:
-    """Return the first axis of this length; where the batch is one of two first axes of sequences it may be the second."""
+    """Return the axis of the batch: the first of this length among the first two, as sequences may begin with time."""
     return next((axis for axis, size in enumerate(output.shape[:2]) if size == count), None)
 
 
@@ -124,7 +125,7 @@ def _shape_of_the_function(program: Program, inputs: tuple, seen: AnswersEvidenc
         for name, module in model.named_modules()
         if isinstance(module, nn.Linear | nn.modules.conv._ConvNd | nn.RNNBase)
     ]
-    with traced(model, RESHAPES | SQUASHERS) as trace:
+    with traced(model, RESHAPES) as trace:
         answer(model, few)
     for hook in hooks:
         hook.remove()

@@ -1,6 +1,5 @@
 """Where gradients do not arrive: parameters that nobody knows, graphs that are cut, values changed behind autograd."""
 
-import math
 import warnings
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,12 +10,12 @@ from torch import Tensor
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from labkit import randomness
-from labkit.doctor.copying import copied
 from labkit.doctor.probe.model_runs import same, value_of_update, without_data
-from labkit.doctor.probe.model_trace import CUTS, traced
+from labkit.doctor.probe.model_slopes import hard_operations, slopes_along_the_gradient
+from labkit.doctor.probe.model_trace import CUTS, STEPS, traced
 from labkit.doctor.probe.updates import looks_as_made, optimizers_of
 from labkit.doctor.program import Program
-from labkit.doctor.recording import Recording, mapped
+from labkit.doctor.recording import Recording
 from labkit.models.reachable import reachable
 from labkit.models.registration import has_state, registration
 
@@ -28,7 +27,8 @@ class GraphEvidence:
     hidden: what takes part in the loss, gets a gradient, is in no optimizer and is not registered: path -> what it is
     and its fix. cut: trainable parameters in an optimizer that never get a gradient although the loss depends on them.
     cut_layers: layers with such parameters whose output has no graph. cuts: operations that ended a graph, with their
-    layer. thawed_no_more: parameters that had a gradient in the last update and are frozen after the evaluation.
+    layer; steps: those of them whose slope is zero everywhere. thawed_no_more:
+    parameters that had a gradient in the last update and are frozen after the evaluation.
     unexplained: share of the loss's change with its outputs that its gradient does not explain. hard: operations
     without a gradient in loss_fn. behind: values changed in place, unseen by autograd. slope, measured_slope: of the
     loss along its gradient, by autograd and by two values of the loss.
@@ -39,6 +39,7 @@ class GraphEvidence:
     optimised: int = 0
     cut_layers: list[str] = field(default_factory=list)
     cuts: list[tuple[str, str]] = field(default_factory=list)
+    steps: list[tuple[str, str]] = field(default_factory=list)
     thawed_no_more: list[str] = field(default_factory=list)
     unexplained: float = 0.0
     hard: list[str] = field(default_factory=list)
@@ -58,9 +59,9 @@ def look_at_graph(program: Program, recording: Recording) -> GraphEvidence:
     _watch_an_update(program, recording, seen)
     _find_cut_parameters(program, recording, names, seen)
     _compare_flags(program, recording, names, seen)
-    _follow_the_loss(program, recording, seen)
+    seen.unexplained, seen.hard = hard_operations(program, recording)
     if seen.behind:
-        _compare_slopes(program, recording, seen)
+        seen.slope, seen.measured_slope = slopes_along_the_gradient(program, recording) or (None, None)
     return seen
 
 
@@ -77,19 +78,26 @@ def _watch_an_update(program: Program, recording: Recording, seen: GraphEvidence
             blind[names[module]] = None
 
     hooks = [module.register_forward_hook(after) for module in model.modules()]
-    hooks.append(register_module_forward_pre_hook(lambda module, _: called.setdefault(id(module), module) and None))
-    with randomness.frozen_randomness(0), warnings.catch_warnings(), traced(model, CUTS) as trace:
+    with randomness.frozen_randomness(0), warnings.catch_warnings(), traced(model, CUTS | STEPS) as trace:
         warnings.simplefilter("ignore")
+
+        def before(module: nn.Module, _: Any) -> None:
+            if trace.layers:  # the model is running
+                called[id(module)] = module
+
+        hooks.append(register_module_forward_pre_hook(before))
         model.train()
         try:
             trial.step(recording.updates[0].batch)
-        except Exception:  # what was seen until then counts
-            pass
+        except Exception as error:  # what was seen until then counts
+            del error
         finally:
             for hook in hooks:
                 hook.remove()
+    seen.steps = [(o.name, o.layer) for o in trace.operations if o.needs and o.name in STEPS]
     seen.cut_layers = list(blind)
-    seen.cuts = list(dict.fromkeys((o.name, o.layer) for o in trace.operations if o.needs and not o.gives))
+    seen.cuts = [(o.name, o.layer) for o in trace.operations if o.needs and not o.gives]
+    seen.cuts = list(dict.fromkeys(cut for cut in seen.cuts + seen.steps if cut != ("detach", "")))
     seen.behind = list(dict.fromkeys(trace.behind))
     _find_hidden(trial, called, seen)
 
@@ -142,7 +150,9 @@ def _find_cut_parameters(program: Program, recording: Recording, names: set[str]
         for name, parameter in program.model.named_parameters()
         if parameter.requires_grad
         and name in names
-        and all(u.gradients.get(name) is None and u.made.get(name) is None for u in recording.updates)
+        and all(
+            _is_nothing(u.gradients.get(name), seen) and _is_nothing(u.made.get(name), seen) for u in recording.updates
+        )
     ]
     if not without:
         return
@@ -162,6 +172,11 @@ def _find_cut_parameters(program: Program, recording: Recording, names: set[str]
     seen.cut = [name for name in without if name.rpartition(".")[0] in depends]
 
 
+def _is_nothing(norm: float | None, seen: GraphEvidence) -> bool:
+    """Say whether there is no gradient: None, or zero where a function that is flat everywhere was seen."""
+    return norm is None or (norm == 0 and bool(seen.steps))
+
+
 def _shake(model: nn.Module, names: list[str]) -> None:
     with torch.no_grad():
         for name in names:
@@ -178,73 +193,3 @@ def _compare_flags(program: Program, recording: Recording, names: set[str], seen
         for name, parameter in recording.program.model.named_parameters()
         if name in names and not parameter.requires_grad and last.gradients.get(name)
     ]
-
-
-def _follow_the_loss(program: Program, recording: Recording, seen: GraphEvidence) -> None:
-    """Compare the change of loss_fn along a path of outputs with the sum of its gradients along it."""
-    calls = recording.updates[0].losses
-    if len(calls) != 1 or not isinstance(calls[0].outputs, Tensor) or not calls[0].outputs.is_floating_point():
-        return
-    loss_fn = copied({"loss_fn": program.loss_fn})["loss_fn"]
-    outputs, targets = calls[0].outputs.detach().double(), mapped(calls[0].targets, _double)
-    if not outputs.numel() or not outputs.isfinite().all():
-        return
-    way = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    way = way * (outputs.std(correction=0) + 0.1)
-    values, slopes = [], []
-    with randomness.frozen_randomness(0), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            with traced(nn.Identity(), CUTS) as trace:
-                loss_fn(outputs.clone().requires_grad_(), targets)
-            seen.hard = sorted({o.name for o in trace.operations if o.needs and not o.gives})
-            if not {"gt", "lt", "ge", "le", "round", "sign", "argmax"} & set(seen.hard) or {"detach", "data"} & set(
-                seen.hard
-            ):
-                return
-            for place in torch.linspace(-2, 2, 41, dtype=torch.float64):
-                point = (outputs + place * way).requires_grad_()
-                value = loss_fn(point, targets)
-                (gradient,) = torch.autograd.grad(value, point)
-                values.append(value.item())
-                slopes.append((gradient * way).sum().item())
-        except Exception:  # a loss that wants other types, or has no graph at all
-            return
-    steps = [(a + b) / 2 * 0.1 for a, b in zip(slopes, slopes[1:], strict=False)]
-    changes = [b - a for a, b in zip(values, values[1:], strict=False)]
-    missed = sum(abs(change - step) for change, step in zip(changes, steps, strict=True))
-    seen.unexplained = missed / max(sum(map(abs, changes)), 1e-12)
-
-
-def _double(tensor: Tensor) -> Tensor:
-    return tensor.double() if tensor.is_floating_point() else tensor
-
-
-def _compare_slopes(program: Program, recording: Recording, seen: GraphEvidence) -> None:
-    """Compare the slope of the loss along its gradient with two values of the loss, in double precision."""
-    update = recording.updates[0]
-    if len(update.losses) != 1 or not update.forwards:
-        return
-    parts = copied({"model": program.model, "loss_fn": program.loss_fn})
-    model = parts["model"].double().eval()
-    inputs = mapped(update.forwards[0].inputs, _double)
-    targets = mapped(update.losses[0].targets, _double)
-
-    def loss() -> Tensor:
-        with randomness.frozen_randomness(0):
-            return parts["loss_fn"](model(*mapped(inputs, Tensor.clone)), targets)
-
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    try:
-        gradients = torch.autograd.grad(loss(), parameters, allow_unused=True)
-        gradients = [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, gradients, strict=True)]
-        length = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
-        values = []
-        with torch.no_grad():
-            for step in (1e-5, -2e-5):
-                for parameter, gradient in zip(parameters, gradients, strict=True):
-                    parameter += step / max(length, 1e-30) * gradient
-                values.append(loss().item())
-    except Exception:  # what cannot be computed in double precision is not compared
-        return
-    seen.slope, seen.measured_slope = length, (values[0] - values[1]) / 2e-5

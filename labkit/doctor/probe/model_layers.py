@@ -1,19 +1,23 @@
-"""Layers that act on a batch or by chance: normalisation with its statistics, and dropout; and those that are too narrow."""
+"""Layers that act on a batch or by chance, normalisation and dropout, and layers that are too narrow."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import torch
 import torch.nn as nn
+from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.data import DataLoader
 
 from labkit.doctor.probe.model_runs import answer, fresh, recorded_inputs, rows, samples
-from labkit.doctor.probe.model_trace import option, traced
+from labkit.doctor.probe.model_trace import Operation, option, traced
 from labkit.doctor.probe.updates import optimizers_of
 from labkit.doctor.program import Program
 from labkit.doctor.recording import Recording
 
+MASKS = {"masked_fill", "where", "mul", "__mul__"}
 DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout", "dropout_"}
 
 
@@ -26,7 +30,8 @@ class LayersEvidence:
     much of the running statistics the last batch makes up. batch, values: samples of a batch, and the fewest numbers
     that a normalisation layer takes one mean of. last_batch: samples of an epoch's last batch. refuses_one: what the
     model raises in training mode for one sample. untracked: layers without running statistics; fewest: the smallest
-    batch of the evaluation. dropouts: layer -> p, where it acts in training. noise: in training mode, what chance
+    batch of the evaluation. dropouts: layer -> p, where it acts in training. masked: the largest share of
+    values that a mask takes away. noise: in training mode, what chance
     changes in the answers ÷ what the samples do. narrow: layer of one output -> the layer with one input after it.
     """
 
@@ -41,6 +46,7 @@ class LayersEvidence:
     untracked: list[str] = field(default_factory=list)
     fewest: int | None = None
     dropouts: dict[str, float] = field(default_factory=dict)
+    masked: float = 0.0
     noise: float | None = None
     narrow: list[tuple[str, str]] = field(default_factory=list)
 
@@ -50,18 +56,17 @@ def look_at_layers(program: Program, recording: Recording) -> LayersEvidence:
     seen = LayersEvidence()
     norms = {name: m for name, m in program.model.named_modules() if isinstance(m, _BatchNorm)}
     inputs = recorded_inputs(recording)
-    seen.batches = len(program.train_loader) if hasattr(program.train_loader, "__len__") else None
+    with suppress(TypeError):  # a stream has no length
+        seen.batches = len(program.train_loader)
     seen.last_batch = _last_batch(program.train_loader)
     if norms and recording.updates:
         _statistics(program, recording, norms, seen)
     if inputs and samples(inputs[0]):
         seen.batch = samples(inputs[0])
-        try:
+        with suppress(Exception):  # a model that cannot be called alone: the rest is not seen
             if norms:
                 _sizes(program, inputs[0], seen)
             _chance(program, inputs[0], seen)
-        except Exception:  # a model that cannot be called alone: the rest is not seen
-            pass
     _narrow_layers(program, seen)
     return seen
 
@@ -120,21 +125,23 @@ def _sizes(program: Program, inputs: tuple, seen: LayersEvidence) -> None:
     try:
         answer(fresh(program).train(), rows(inputs, slice(0, 1)))
     except ValueError as error:
-        seen.refuses_one = str(error) if "Expected more than 1 value per channel" in str(error) else ""
+        seen.refuses_one = str(error) if "Expected more than 1" in str(error) else ""
 
 
 def _chance(program: Program, inputs: tuple, seen: LayersEvidence) -> None:
     """Run the copy in training mode with several seeds, and note dropout on the way."""
     model = fresh(program).train()
-    with traced(model, DROPOUTS) as trace:
+    with traced(model, DROPOUTS | MASKS) as trace:
         first = answer(model, inputs, seed=0)
-    for number, operation in enumerate(o for o in trace.operations if option(o, "training", 2, True)):
-        seen.dropouts[operation.layer or f"{operation.name} number {number + 1}"] = float(
-            option(operation, "p", 1, 0.5)
-        )
-    if any(isinstance(m, nn.RNNBase) and m.dropout and m.num_layers > 1 for m in model.modules()):
-        rnns = {n: m.dropout for n, m in model.named_modules() if isinstance(m, nn.RNNBase) and m.num_layers > 1}
-        seen.dropouts |= rnns
+    for number, operation in enumerate(trace.operations):
+        if operation.name in MASKS:
+            seen.masked = max(seen.masked, _masked(operation))
+        elif option(operation, "training", 2, True):
+            label = operation.layer or f"{operation.name} number {number + 1}"
+            seen.dropouts[label] = float(option(operation, "p", 1, 0.5))
+    for name, module in model.named_modules():
+        if isinstance(module, nn.RNNBase) and module.dropout and module.num_layers > 1:
+            seen.dropouts[name] = module.dropout
     drawn = [first[0], *(answer(model, inputs, seed=seed)[0] for seed in (1, 2, 3))] if first else []
     if drawn and drawn[0].is_floating_point() and drawn[0].dim() > 0 and len(drawn[0]) > 3:
         together = torch.stack(drawn).double()
@@ -142,12 +149,20 @@ def _chance(program: Program, inputs: tuple, seen: LayersEvidence) -> None:
         seen.noise = (noise / signal.clamp(min=1e-12)).item() if noise > 0 else 0.0
 
 
+def _masked(operation: Operation) -> float:
+    """Return the share of the values that a mask has overwritten, or set to zero."""
+    given, output = operation.given, operation.output
+    if given is None or not isinstance(output, Tensor) or given.shape != output.shape or not given.numel():
+        return 0.0
+    gone = output != given if operation.name in ("masked_fill", "where") else (output == 0) & (given != 0)
+    return gone.float().mean().item()
+
+
 def _narrow_layers(program: Program, seen: LayersEvidence) -> None:
     """Find a layer of one output whose single number is all that the next one reads."""
-    layers = [
-        (name, m) for name, m in program.model.named_modules() if isinstance(m, nn.Linear | nn.modules.conv._ConvNd)
-    ]
-    for (name, layer), (next_name, following) in zip(layers, layers[1:], strict=False):
+    kinds = (nn.Linear, nn.modules.conv._ConvNd)
+    layers = [(name, module) for name, module in program.model.named_modules() if isinstance(module, kinds)]
+    for (name, layer), (next_name, following) in pairwise(layers):
         if _width(layer, "out") == 1 and _width(following, "in") == 1 and _width(layer, "in") > 2:
             seen.narrow.append((name, next_name))
 

@@ -64,7 +64,7 @@ def rows(inputs: Any, index: Any) -> Any:
 
 
 def value_of_update(program: Program, batch: Any, change: Callable[[Program], None] | None = None) -> list[Tensor]:
-    """Return what loss_fn gives in one update of a copy, after a change to it; without calls of it, what the step returns."""
+    """Return what loss_fn gives in one update of a copy, after a change to it; else what the step returns."""
     trial = without_data(program)
     losses, forwards = [], []
     with randomness.frozen_randomness(0), warnings.catch_warnings():

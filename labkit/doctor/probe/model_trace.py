@@ -25,9 +25,24 @@ RECTIFIERS = {
     "clamp_min",
     "clamp",
 }
-SQUASHERS = {"sigmoid", "sigmoid_", "tanh", "tanh_", "softsign", "hardsigmoid", "logsigmoid"}
 RESHAPES = {"view", "reshape"}
-CUTS = {"detach", "data", "numpy", "item", "tolist", "argmax", "tensor", "as_tensor", "round", "gt", "lt", "ge", "le", "sign", "eq", "ne", "floor", "ceil"}  # fmt: skip
+CUTS = {
+    "detach",
+    "data",
+    "numpy",
+    "item",
+    "tolist",
+    "argmax",
+    "tensor",
+    "as_tensor",
+    "gt",
+    "lt",
+    "ge",
+    "le",
+    "eq",
+    "ne",
+}
+STEPS = {"round", "floor", "ceil", "sign", "trunc"}  # their slope is zero everywhere
 
 
 @dataclass

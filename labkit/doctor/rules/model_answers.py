@@ -19,7 +19,7 @@ def by_chance(evidence: Evidence) -> Finding | None:
         "fail",
         f"After `model.eval()` dropout still acts in {_names(layers)}: the same input gives answers that differ by "
         f"{seen.by_chance:.2g} of their spread.",
-        "Functional dropout has `training=True` as its default, and layers that are not registered never hear of `eval()`.",
+        "Functional dropout has `training=True` as its default; layers that are not registered never hear of `eval()`.",
         "F.dropout(x, p, training=self.training)  # or nn.Dropout as an attribute of the module",
         "torch.equal(model(x), model(x)) after model.eval()",
         "04",
@@ -36,9 +36,10 @@ def by_history(evidence: Evidence) -> Finding | None:
     return Finding(
         "state_carried_over",
         "fail",
-        f"In evaluation mode, with the same random numbers, an input gives another answer after other inputs: it differs by {seen.by_history:.2g} "
-        "of the answers' spread.",
-        "Something of an earlier batch (a hidden state, a cache, a list as default argument) is kept and used for unrelated samples.",
+        "In evaluation mode, with the same random numbers, an input gives another answer after other inputs: "
+        f"it differs by {seen.by_history:.2g} of the answers' spread.",
+        "Something of an earlier batch (a hidden state, a cache, a list as default argument) is kept, and used for "
+        "samples that have nothing to do with it.",
         "state = None  # a fresh state at the beginning of every forward; no cache, no mutable default",
         "torch.equal(model(x), model(x)) after model.eval()",
         "04",
@@ -59,11 +60,15 @@ def by_neighbours(evidence: Evidence) -> Finding | None:
     seen = evidence.model.answers
     if not seen.by_neighbours or seen.by_neighbours < NOTICEABLE or seen.batch_statistics:
         return None
+    what = f"changes with the other samples of its batch, by {seen.by_neighbours:.2g} of the answers' spread"
+    if seen.by_neighbours == float("inf"):
+        what = "does not exist: the number of answers does not follow the number of samples"
     return Finding(
         "axis_mixup",
         "fail",
-        f"In evaluation mode the answer for a sample changes with the other samples of its batch, by {seen.by_neighbours:.2g} of the answers' spread.",
-        "The batch axis is taken for another one: by a layer without batch_first=True, a softmax or mean over dim=0, or a reshape that mixes samples.",
+        f"In evaluation mode the answer for a sample {what}.",
+        "The batch axis is taken for another one: by a layer without batch_first=True, a softmax or mean over dim=0, "
+        "or a reshape that mixes samples.",
         "batch_first=True  # or x.transpose(0, 1); softmax and mean over dim=1; reshape keeps x.shape[0]",
         "model(x[:1]) equals model(x)[:1] after model.eval()",
         "04",
@@ -82,7 +87,7 @@ def swapped_by_reshape(evidence: Evidence) -> Finding | None:
         "axis_mixup",
         "warn",
         f"A reshape in {layer or 'forward'} makes {after} out of {before}: the same lengths in another order.",
-        "A reshape keeps the numbers in their order in memory and only cuts them anew; to swap axes they must be turned.",
+        "A reshape keeps the numbers in their order and only cuts them anew; to swap axes they must be turned.",
         "x = x.permute(...)  # or transpose, in place of view and reshape",
         "a pixel is at the same place before and after",
         "02",
@@ -100,7 +105,8 @@ def only_affine(evidence: Evidence) -> Finding | None:
     return Finding(
         "model_too_weak",
         "warn",
-        f"f(a) + f(b) - f(c) equals f(a + b - c) up to {seen.affine:.1g}: the {len(seen.layers)} layers ({_names(seen.layers)}) are one linear map.",
+        f"f(a) + f(b) - f(c) equals f(a + b - c) up to {seen.affine:.1g}: the {len(seen.layers)} layers "
+        f"({_names(seen.layers)}) are one linear map.",
         "Without an activation between them, linear layers multiply out to a single one.",
         "nn.ReLU()  # between the layers",
         "f(a) + f(b) - f(c) differs from f(a + b - c)",

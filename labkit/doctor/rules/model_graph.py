@@ -22,7 +22,10 @@ def not_registered(evidence: Evidence) -> Finding | None:
         "`len(list(model.parameters()))` has grown, and labkit.models.registration(model) is empty",
         "04",
         weight=10,
-        explains=("param_not_optimised", "graph_detached", "model_too_weak", "graph_retained", "vanishing_gradient", "state_carried_over", "train_eval_mode", "step_missing"),
+        explains=(
+            "param_not_optimised", "graph_detached", "model_too_weak", "graph_retained", "vanishing_gradient",
+            "state_carried_over", "train_eval_mode", "step_missing",
+        ),
     )  # fmt: skip
 
 
@@ -39,13 +42,17 @@ def cut(evidence: Evidence) -> Finding | None:
         "graph_detached",
         "fail",
         f"{which} ({_names(seen.cut)}) although the loss changes when they are changed.{where}",
-        "Behind `no_grad`, `detach`, `.data`, NumPy, `.item()`, `torch.tensor(...)` or a comparison there is no graph: nothing before it learns.",
+        "Behind `no_grad`, `detach`, `.data`, NumPy, `.item()`, `torch.tensor(...)` or a comparison there is no graph: "
+        "nothing before it learns.",
         "# compute it with torch operations, and without no_grad, from the parameters to the loss;\n"
         "# if that part shall stay as it is: part.requires_grad_(False), and leave it out of the optimizer",
         f"after `loss.backward()`: model.get_parameter({seen.cut[0]!r}).grad is not None",
         "03",
         weight=9,
-        explains=("step_missing", "lr_too_low", "vanishing_gradient", "model_too_weak", "bad_init", "param_not_optimised", "wrong_loss", "zero_grad_misplaced"),
+        explains=(
+            "step_missing", "lr_too_low", "vanishing_gradient", "model_too_weak", "bad_init", "param_not_optimised",
+            "wrong_loss", "zero_grad_misplaced",
+        ),
     )  # fmt: skip
 
 
@@ -66,7 +73,7 @@ def frozen_by_evaluation(evidence: Evidence) -> Finding | None:
     return Finding(
         "graph_detached",
         "fail",
-        f"After `evaluate`, {len(names)} parameters no longer require a gradient ({_names(names)}); before it they were trained.",
+        f"After `evaluate`, {len(names)} parameters require no gradient any more ({_names(names)}).",
         "From the second epoch on the optimizer finds no gradient for them.",
         "with torch.no_grad():  # in evaluate, in place of requires_grad_(False)\n    ...",
         f"model.get_parameter({names[0]!r}).requires_grad is True after the evaluation",
@@ -105,9 +112,9 @@ def changed_behind_autograd(evidence: Evidence) -> Finding | None:
     return Finding(
         "inplace_autograd",
         "fail",
-        f"`{name}` in {layer or 'the forward of the model'} changes values of the graph that autograd does not see: the slope of the "
-        f"loss along its gradient should be {seen.slope:.4g} and is {seen.measured_slope:.4g}.",
-        "Changes through `.data` or under `no_grad` are not differentiated, and what autograd had stored is overwritten.",
+        f"`{name}` in {layer or 'the forward of the model'} changes values in the graph, and autograd does not see it: "
+        f"along its gradient the loss should rise by {seen.slope:.4g} a unit and rises by {seen.measured_slope:.4g}.",
+        "Changes through `.data` or under `no_grad` are not differentiated, and may overwrite what backward needs.",
         "x = x.clamp(...)  # a new tensor: no `.data`, no trailing underscore",
         "torch.autograd.gradcheck agrees in double precision",
         "03",

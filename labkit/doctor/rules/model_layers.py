@@ -2,7 +2,7 @@
 
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
-from labkit.doctor.rules.model_mends import batches_of, quarter_of_dropout, without_chance
+from labkit.doctor.rules.model_mends import batches_of, quarter_of_dropout, usual_momentum, without_chance
 from labkit.doctor.rules.updates import _names
 from labkit.doctor.trial import validation_score
 
@@ -17,8 +17,8 @@ def statistics_drift(evidence: Evidence) -> Finding | None:
     return Finding(
         "bn_statistics",
         "fail",
-        f"The weights of {_names(list(drifted))} are frozen, and the running mean of {name} moved by {far:.2g} standard "
-        f"deviations in {evidence.updates.watched} updates.",
+        f"The weights of {_names(list(drifted))} are frozen, and the running mean of {name} moved by {far:.2g} "
+        f"standard deviations in {evidence.updates.watched} updates.",
         "`requires_grad_(False)` freezes weights; running statistics follow every batch in training mode.",
         f"model.get_submodule({part!r}).eval()  # after every model.train()",
         f"model.get_submodule({name!r}).running_mean is equal before and after an epoch",
@@ -32,11 +32,15 @@ def statistics_never_move(evidence: Evidence) -> Finding | None:
     seen = evidence.model.layers
     last = {name: momentum for name, momentum in seen.momentum.items() if momentum >= 0.9}
     if seen.still:
-        what = f"{_names(seen.still)} have momentum=0: after {evidence.updates.watched} updates the running mean is where it was made."
+        watched = evidence.updates.watched
+        what = f"{_names(seen.still)} have momentum=0: after {watched} updates the running mean is where it was made."
         why = "In evaluation mode the layer then uses statistics that belong to no data at all."
     elif last and (seen.batches or 2) > 1:
         name, momentum = next(iter(last.items()))
-        what = f"{name} has momentum={momentum:g}: its running statistics are {100 * momentum:.0f} % those of the last batch of {seen.batch or '?'}."
+        what = (
+            f"{name} has momentum={momentum:g}: its running statistics are {100 * momentum:.0f} % those of the last "
+            f"batch ({seen.batch or '?'} samples)."
+        )
         why = "In torch the momentum is the share of the new batch, not of the old average."
     else:
         return None
@@ -50,6 +54,29 @@ def statistics_never_move(evidence: Evidence) -> Finding | None:
         "04",
         weight=6,
         explains=("train_eval_mode", "batch_too_small", "metric_wrong"),
+    )
+
+
+def statistics_hardly_move(evidence: Evidence) -> Finding | None:
+    """Running statistics follow so slowly that the evaluation still uses those of the start."""
+    seen = evidence.model.layers
+    slow = {name: momentum for name, momentum in seen.momentum.items() if 0 < momentum < 0.005}
+    if not slow:
+        return None
+    name, momentum = next(iter(slow.items()))
+    return Finding(
+        "bn_statistics",
+        "warn",
+        f"{name} has momentum={momentum:g}: it needs {3 / momentum:.0f} updates until its running statistics are those "
+        "of the data.",
+        "Until then the evaluation normalises with what the layer was made with.",
+        "nn.BatchNorm1d(features, momentum=0.1)  # the default",
+        "the answers in training and evaluation mode are alike",
+        "04",
+        mend=usual_momentum,
+        judge=validation_score,
+        confirm=True,
+        weight=4,
     )
 
 
@@ -73,14 +100,14 @@ def statistics_of_one(evidence: Evidence) -> Finding | None:
 def refused(evidence: Evidence) -> Finding | None:
     """Training meets a batch of one sample, which batch normalisation refuses."""
     seen = evidence.model.layers
-    raised = evidence.error is not None and "Expected more than 1 value per channel" in str(evidence.error)
+    raised = evidence.error is not None and "Expected more than 1" in str(evidence.error)
     if not raised and not (seen.refuses_one and seen.last_batch == 1):
         return None
     size = 1 if seen.last_batch is None or raised else seen.last_batch
     return Finding(
         "batch_too_small",
         "fail",
-        f"A batch of an epoch has {size} sample, and batch normalisation refuses it: {seen.refuses_one or evidence.error}.",
+        f"A batch of an epoch has {size} sample, and normalisation refuses it: {seen.refuses_one or evidence.error}.",
         "One number has no spread by which it could be divided.",
         "DataLoader(dataset, batch_size, shuffle=True, drop_last=True)",
         "no batch of the loader has one sample",
@@ -92,13 +119,13 @@ def refused(evidence: Evidence) -> Finding | None:
 def too_few_for_normalisation(evidence: Evidence) -> Finding | None:
     """Batch normalisation takes means of two or three numbers, and larger batches learn better."""
     seen = evidence.model.layers
-    if seen.values is None or not 1 < seen.values <= 3:
+    if seen.values is None or not (1 < seen.values <= 3 or seen.batch == 1 < seen.values):
         return None
     return Finding(
         "batch_too_small",
         "warn",
         f"With batches of {seen.batch}, batch normalisation takes the mean of {seen.values} numbers.",
-        "Such means are mostly chance, so each sample is moved by its neighbour; of two numbers only the sign of their difference is left.",
+        "Such means are mostly chance: each sample is moved by its neighbour, and evaluation uses other statistics.",
         "DataLoader(dataset, batch_size=32, shuffle=True)  # or nn.LayerNorm / nn.GroupNorm, which do not need a batch",
         "the answers in training and evaluation mode are alike",
         "04",
@@ -115,14 +142,17 @@ def too_much_dropout(evidence: Evidence) -> Finding | None:
     seen = evidence.model.layers
     strong = {layer: p for layer, p in seen.dropouts.items() if p >= 0.8}
     if strong:
-        layer, p = max(strong.items(), key=lambda item: item[1])
+        p = max(strong.values())
         what = f"Dropout in {_names(list(strong))} sets {100 * p:.0f} % of all values to zero."
         mend, fix = (
             quarter_of_dropout,
             f"nn.Dropout({p / 4:.2g})  # p is the share that is dropped, not the share that is kept",
         )
-    elif seen.noise is not None and seen.noise > 2 and not seen.dropouts and not evidence.model.answers.by_chance:
-        what = f"In training mode chance changes the answers {seen.noise:.2g} times as much (in variance) as the samples do."
+    elif seen.masked >= 0.8 and seen.noise and not seen.dropouts and not evidence.model.answers.by_chance:
+        what = (
+            f"In training mode a random mask takes away {100 * seen.masked:.0f} % of the values; chance changes the "
+            f"answers {seen.noise:.2g} times as much (in variance) as the samples do."
+        )
         mend, fix = without_chance, "# leave out 5 to 20 % of the input, not most of it"
     else:
         return None
@@ -144,6 +174,7 @@ def too_much_dropout(evidence: Evidence) -> Finding | None:
 RULES = [
     statistics_drift,
     statistics_never_move,
+    statistics_hardly_move,
     statistics_of_one,
     refused,
     too_few_for_normalisation,

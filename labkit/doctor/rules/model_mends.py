@@ -11,6 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 from torch.utils.data import DataLoader
 
+from labkit.doctor.probe.model_layers import DROPOUTS
 from labkit.doctor.program import Program
 from labkit.doctor.recording import leaves
 from labkit.doctor.rules.mends import optimizer_over_the_model
@@ -61,9 +62,7 @@ def _less(function: Callable, args: tuple, kwargs: dict) -> Any:
 
 def quarter_of_dropout(program: Program) -> None:
     """Let every dropout act with a quarter of its p."""
-    with_functions({"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout"}, _less)(
-        program
-    )
+    with_functions(DROPOUTS, _less)(program)
     for module in program.model.modules():
         if isinstance(module, nn.RNNBase):
             module.dropout /= 4
@@ -98,7 +97,9 @@ def he_weights(program: Program) -> None:
     """Draw the weights anew with the spread that keeps signals as large as they are (He), and set biases to zero."""
     with torch.no_grad():
         for module in program.model.modules():
-            if isinstance(module, WEIGHTED):
+            if isinstance(module, nn.RNNBase):
+                module.reset_parameters()
+            elif isinstance(module, WEIGHTED):
                 nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)

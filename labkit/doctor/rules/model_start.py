@@ -1,4 +1,4 @@
-"""What is wrong with the start: weights that make units equal or signals explode, units that never fire, lost gradients."""
+"""What is wrong with the start: equal units, weights that explode, units that never fire, gradients that vanish."""
 
 import math
 
@@ -22,7 +22,10 @@ def equal_units(evidence: Evidence) -> Finding | None:
         first = name
     elif start.twins:
         first, second = start.twins[0]
-        what = f"{first} and {second} have equal values at the start and still after {evidence.updates.watched} updates ({len(start.twins)} such pairs)."
+        what = (
+            f"{first} and {second} have equal values at the start and still after {evidence.updates.watched} updates "
+            f"({len(start.twins)} such pairs)."
+        )
     else:
         return None
     return Finding(
@@ -30,7 +33,7 @@ def equal_units(evidence: Evidence) -> Finding | None:
         "fail",
         what,
         "Units with equal weights get equal gradients, so they stay one unit for ever; zeros pass nothing on at all.",
-        f"nn.init.kaiming_uniform_(model.get_parameter({first!r}), nonlinearity='relu')  # different random numbers for every unit",
+        f"nn.init.kaiming_uniform_(model.get_parameter({first!r}), nonlinearity='relu')",
         f"model.get_parameter({first!r}).unique(dim=0) has as many rows as the parameter",
         "04",
         weight=8,
@@ -47,14 +50,14 @@ def too_large(evidence: Evidence) -> Finding | None:
     guess = (
         math.log(start.outputs[1]) if start.class_targets and len(start.outputs) > 1 and start.outputs[1] > 1 else 1.0
     )
-    if math.isfinite(start.first_loss) and start.first_loss < 2 * guess:
+    if math.isfinite(start.first_loss) and start.first_loss < 1.2 * guess:
         return None
     name, gain = max(large.items(), key=lambda item: item[1])
     return Finding(
         "bad_init",
         "warn",
-        f"The weights of {name} are {gain / math.sqrt(2):.1f} times as large as suits their number of inputs, and the first "
-        f"loss is {start.first_loss:.3g}, where guessing gives about {guess:.3g}.",
+        f"The weights of {name} are {gain / math.sqrt(2):.1f} times as large as suits their number of inputs, and the "
+        f"first loss is {start.first_loss:.3g}, where guessing gives about {guess:.3g}.",
         "Each such layer makes the signal larger, so the first steps only undo the start.",
         f"nn.init.kaiming_normal_(model.get_parameter({name!r}))  # spread root(2 / inputs)",
         f"the first loss is near {guess:.3g}",
@@ -121,8 +124,8 @@ def vanishing(evidence: Evidence) -> Finding | None:
         "warn",
         f"In {evidence.updates.watched} updates the gradient of {first} reaches at most {small / large:.1g} of that of {last} "
         f"(norms {small:.2g} and {large:.2g}).",
-        "Every layer multiplies the gradient by its own slope; where slopes are below one, little is left after ten layers.",
-        "# ReLU or SiLU in place of sigmoid or tanh, weights by nn.init.kaiming_normal_, a norm layer, or x = x + block(x)",
+        "Every layer multiplies the gradient by its own slope; where slopes are below one, little is left in the end.",
+        "# ReLU or SiLU in place of sigmoid or tanh, nn.init.kaiming_normal_, a norm layer, or x = x + block(x)",
         "the gradient norms of the first and the last layer differ by less than a factor of 100",
         "04",
         mend=unit_signals,
