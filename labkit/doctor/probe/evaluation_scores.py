@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Subset
 
+from labkit.doctor.probe.evaluation_answers import always_a_share, known_answer
 from labkit.doctor.program import Program
 from labkit.doctor.recording import Recording, leaves, mapped
 
@@ -54,6 +55,7 @@ class Batches:
         self.batches = batches
         self.current: int = -1
         self.read = 0
+        self.bounded: bool | None = None
         count = sum(map(size_of, batches))
         with contextlib.suppress(Exception):  # a data set without a length
             dataset = Subset(dataset, [number % len(dataset) for number in range(count)])
@@ -61,7 +63,8 @@ class Batches:
         self.batch_size = size_of(batches[0])
 
     def __iter__(self) -> Iterator[Any]:
-        for self.current, batch in enumerate(self.batches):
+        for number, batch in enumerate(self.batches):
+            self.current = number
             self.read += 1
             yield batch
 
@@ -99,32 +102,36 @@ def look_at_scores(program: Program, recording: Recording) -> ScoresEvidence:
     if program.evaluate is None:
         return seen
     with contextlib.suppress(Exception):  # whatever the user's pieces raise: what is known until then is kept
-        _three_batches(program, seen)
+        bounded = _three_batches(program, seen)
         if time.thread_time() - begin < SECONDS and seen.right is not None:
-            _uneven_batches(program, recording, seen)
+            _uneven_batches(program, recording, seen, bounded)
     with contextlib.suppress(Exception):
         if seen.reads == 0:
             seen.of_training = _share_of_training(program, recording)
     return seen
 
 
-def _three_batches(program: Program, seen: ScoresEvidence) -> None:
+def _three_batches(program: Program, seen: ScoresEvidence) -> bool | None:
+    """Evaluate on three equal batches; return whether outputs are always between 0 and 1."""
     loader = small_loader(program.val_loader)
     one, other = program.copy(), program.copy()
+    with contextlib.suppress(Exception):  # a model that is called in another way
+        loader.bounded = always_a_share(program.copy().model.eval(), (loader.batches[0][0],))
     right = _score(one, loader, lambda number: 10.0)
     seen.reads = loader.read
     wrong = _score(other, loader, lambda number: -10.0)
     if right is None or wrong is None:
-        return
+        return None
     seen.right, seen.wrong = right, wrong
     seen.again = _score(one, loader, lambda number: -10.0)
     seen.first = _score(program.copy(), loader, lambda number: 10.0 if number == 0 else -10.0)
     seen.last = _score(program.copy(), loader, lambda number: 10.0 if number == BATCHES - 1 else -10.0)
     seen.narrow = _score(program.copy(), loader, lambda number: 0.2)
     seen.clear = _score(program.copy(), loader, lambda number: 1.5)
+    return loader.bounded
 
 
-def _uneven_batches(program: Program, recording: Recording, seen: ScoresEvidence) -> None:
+def _uneven_batches(program: Program, recording: Recording, seen: ScoresEvidence, bounded: bool | None) -> None:
     loader = program.val_loader
     sizes = batch_sizes(loader)
     if sizes is None:
@@ -136,6 +143,7 @@ def _uneven_batches(program: Program, recording: Recording, seen: ScoresEvidence
     if [size_of(batch) for batch in samples] != [full] * (number - 1) + [last]:
         return
     uneven = Batches(samples, loader.dataset)
+    uneven.bounded = bounded
     seen.right_uneven = _score(program.copy(), uneven, lambda number: 10.0)
     wrong = _score(program.copy(), uneven, lambda number: -10.0)
     only = _score(program.copy(), uneven, lambda place: 10.0 if place == number - 1 else -10.0)
@@ -168,7 +176,7 @@ def _score(program: Program, loader: Batches, strength: Callable[[int], float] |
     def answer(module: Any, inputs: Any, outputs: Any) -> Any:
         targets = loader.batches[loader.current][1]
         answered.append(True)
-        return known_answer(outputs, targets, strength(loader.current))
+        return known_answer(outputs, targets, strength(loader.current), loader.bounded)
 
     hook = program.model.register_forward_hook(answer) if strength is not None else None
     try:
@@ -179,51 +187,6 @@ def _score(program: Program, loader: Batches, strength: Callable[[int], float] |
         if hook is not None:
             hook.remove()
     return score if score == score and (answered or strength is None) else None
-
-
-def known_answer(outputs: Any, targets: Tensor, strength: float) -> Any:
-    """Return what a model that is right gives in place of its outputs; with strength below 0, one that is wrong.
-
-    strength: margin of the right class, in logits; where the outputs are probabilities, in their scale. Numbers are
-    right if they are the targets; with a strength below 1 they are off by it.
-    Raises ValueError if it cannot be told from outputs and targets what a right answer is.
-    """
-    if isinstance(outputs, tuple | list):
-        return type(outputs)([known_answer(outputs[0], targets, strength), *outputs[1:]])
-    if targets.shape == outputs.shape or targets.numel() == outputs.numel() == len(targets):
-        return _of_same_shape(outputs, targets.reshape(outputs.shape), strength)
-    classes = next((d for d in (1, -1) if outputs.dim() > 1 and without(outputs, d) == targets.shape), None)
-    if classes is None or targets.is_floating_point() or outputs.shape[classes] < 2:
-        raise ValueError("no right answer")
-    count = outputs.shape[classes]
-    chosen = targets.clamp(0, count - 1) if strength > 0 else (targets.clamp(0, count - 1) + 1) % count
-    marked = torch.nn.functional.one_hot(chosen.long(), count).movedim(-1, classes).to(outputs.dtype)
-    logits = (2 * marked - 1) * abs(strength) / 2
-    total = outputs.exp().sum(classes)
-    if torch.allclose(total, torch.ones_like(total), atol=1e-4):
-        return logits.log_softmax(classes)
-    ones = outputs.sum(classes)
-    if outputs.min() >= 0 and torch.allclose(ones, torch.ones_like(ones), atol=1e-4):
-        return logits.softmax(classes)
-    return logits
-
-
-def _of_same_shape(outputs: Tensor, targets: Tensor, strength: float) -> Tensor:
-    targets = targets.to(outputs.dtype)
-    if bool(((targets == 0) | (targets == 1)).all()):
-        logits = (2 * targets - 1) * strength
-        bounded = outputs.min() >= 0 and outputs.max() <= 1
-        return logits.sigmoid() if bounded else logits
-    if strength > 0:
-        return targets + (strength if strength < 1 else 0.0)
-    further = torch.linspace(1, 2, targets.numel(), dtype=targets.dtype).view_as(targets)
-    return targets + 3 * targets.std() * further + 1
-
-
-def without(tensor: Tensor, dimension: int) -> torch.Size:
-    """Return the shape of a tensor without one of its dimensions."""
-    dimension %= tensor.dim()
-    return tensor.shape[:dimension] + tensor.shape[dimension + 1 :]
 
 
 def _share_of_training(program: Program, recording: Recording) -> float | None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from labkit.doctor.probe.evaluation_scores import known_answer, without
+from labkit.doctor.probe.evaluation_answers import known_answer, without
 from labkit.doctor.recording import LossCall, leaves, mapped
 
 FAR = 1_000.0  # outputs that are so large are certain of what they say
@@ -27,7 +27,8 @@ class LossEvidence:
     always right or wrong. several: share of samples whose targets mark none or more than one class. unpaired: whether
     it stays the same when the targets are given to other samples; unpaired_column: a column of the targets for which
     that is so. doubled: what the loss of a batch is multiplied with when every sample comes twice. breaks_at: how large
-    outputs must be for the loss to become NaN or infinite. task, penalty: the loss without the additional outputs, and
+    outputs must be for the loss to become NaN or infinite. never: whether "no" for everything is the best answer among those
+    that are the same for everything, although some targets are "yes". task, penalty: the loss without the additional outputs, and
     what these add. dtype: of the targets.
     """
 
@@ -49,6 +50,7 @@ class LossEvidence:
     unpaired_column: int | None = None
     doubled: float | None = None
     breaks_at: float | None = None
+    never: bool = False
     penalty: float | None = None
     task: float | None = None
 
@@ -99,7 +101,7 @@ def look_at_loss(view: View) -> LossEvidence:
     seen = LossEvidence(tuple(view.outputs.shape), tuple(view.targets.shape), str(view.targets.dtype))
     seen.value = view()
     seen.values = view.targets.unique()[:20].tolist()
-    for experiment in (_behaviour, _answers, _falls, _pairing, _size, _large, _penalty):
+    for experiment in (_behaviour, _answers, _falls, _pairing, _size, _large, _never, _penalty):
         with contextlib.suppress(Exception):  # whatever cannot be done with these shapes
             experiment(view, seen)
     return seen
@@ -218,6 +220,16 @@ def _large(view: View, seen: LossEvidence) -> None:
             return
 
 
+def _never(view: View, seen: LossEvidence) -> None:
+    """Give the same answer everywhere: the best one should say how rare a yes is."""
+    targets = view.targets
+    if targets.numel() != view.outputs.numel() or seen.values != [0.0, 1.0] or targets.float().mean() > 0.4:
+        return
+    start = torch.zeros_like(view.outputs)
+    same = [view(start + size) for size in (-30.0, -5.0, -3.0, -2.0, -1.0, 0.0, 1.0, 3.0)]
+    seen.never = all(same[0] < other for other in same[1:])
+
+
 def _penalty(view: View, seen: LossEvidence) -> None:
     if view.others:
         seen.task = view(others=0.0)
@@ -227,8 +239,3 @@ def _penalty(view: View, seen: LossEvidence) -> None:
 def floor_of_bounded(classes: int, width: float) -> float:
     """Return the least cross-entropy that is possible if the outputs lie within an interval of some width."""
     return functional.cross_entropy(torch.tensor([[width] + [0.0] * (classes - 1)]), torch.tensor([0])).item()
-
-
-def only_tensor(outputs: Any) -> Tensor | None:
-    """Return the first tensor of floating point in some outputs."""
-    return next((leaf for leaf in leaves(outputs) if isinstance(leaf, Tensor) and leaf.is_floating_point()), None)

@@ -12,14 +12,13 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from labkit import randomness
+from labkit.doctor.probe.evaluation_answers import exaggerated, last_layer, only_tensor
 from labkit.doctor.probe.evaluation_scores import batch_sizes, rows, size_of
-from labkit.doctor.probe.objective_loss import only_tensor
-from labkit.doctor.probe.objective_outputs import exaggerated, last_layer
 from labkit.doctor.program import Program
 from labkit.doctor.recording import Recording, Update, leaves, mapped
 
 SECONDS = 0.12  # for looking through the training data
-USUAL = 1e4  # outputs and weights beyond this are the result of an explosion, not its cause
+USUAL = 1e4  # outputs beyond this are the result of an explosion, not its cause
 
 
 @dataclass
@@ -88,7 +87,7 @@ def _recorded(program: Program, recording: Recording, seen: NumericEvidence) -> 
             before = max([_largest(earlier) for earlier in recording.updates[:number]], default=0.0)
             if not before < USUAL or not _finite(update.batch):
                 return
-            if weights is not None and any(not w.abs().max() < USUAL for w in weights.values() if w.numel()):
+            if weights is not None and _has_exploded(program, weights):
                 return
             seen.when = f"in update {number + 1}, with finite inputs and weights"
             seen.what = "loss" if bad_loss else "gradient"
@@ -99,6 +98,16 @@ def _recorded(program: Program, recording: Recording, seen: NumericEvidence) -> 
             return
         stepped = [mark.weights for mark in update.marks if mark.kind == "stepped" and mark.weights]
         weights = stepped[-1] if stepped else weights
+
+
+def _has_exploded(program: Program, weights: dict[str, Tensor]) -> bool:
+    """Say whether weights have grown far beyond what they were at first: then NaN is a consequence."""
+    first = dict(program.model.named_parameters())
+    return any(
+        not weight.abs().max() < 10 * max(first[name].detach().abs().max().item(), 1.0)
+        for name, weight in weights.items()
+        if weight.numel() and name in first
+    )
 
 
 def _name_operation(copy: Program, batch: Any, seen: NumericEvidence, weights: dict[str, Tensor]) -> None:

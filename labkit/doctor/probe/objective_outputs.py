@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn as nn
 from torch import Tensor
 
 from labkit import randomness
-from labkit.doctor.probe.objective_loss import only_tensor
+from labkit.doctor.probe.evaluation_answers import exaggerated, last_layer, only_tensor
 from labkit.doctor.program import Program
 from labkit.doctor.recording import LossCall, Recording, leaves, mapped, watched_loss
 
@@ -38,30 +37,6 @@ class OutputsEvidence:
     beyond: float | None = None
     lowest: float | None = None
     highest: float | None = None
-
-
-def last_layer(model: nn.Module, run: Any) -> tuple[str, nn.Module] | None:
-    """Return the name of the layer with weights that is called last, and the layer, while `run` runs the model."""
-    called: list[str] = []
-    modules = {
-        name: module
-        for name, module in model.named_modules()
-        if not list(module.children()) and list(module.parameters(recurse=False))
-    }
-    hooks = [
-        module.register_forward_hook(lambda *_, name=name: called.append(name)) for name, module in modules.items()
-    ]
-    try:
-        run()
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return (called[-1], modules[called[-1]]) if called else None
-
-
-def exaggerated(layer: nn.Module, factor: float) -> Any:
-    """Multiply what a layer returns; the handle that is returned ends it."""
-    return layer.register_forward_hook(lambda _, __, outputs: mapped(outputs, lambda tensor: tensor * factor))
 
 
 def look_at_outputs(program: Program, recording: Recording) -> OutputsEvidence:

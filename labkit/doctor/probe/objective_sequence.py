@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from labkit import randomness
-from labkit.doctor.probe.objective_loss import View, only_tensor
+from labkit.doctor.probe.evaluation_answers import only_tensor
+from labkit.doctor.probe.objective_loss import View
 from labkit.doctor.program import Program
 from labkit.doctor.recording import Recording
 

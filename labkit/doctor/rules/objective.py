@@ -7,13 +7,24 @@ from labkit.doctor.finding import Finding
 from labkit.doctor.probe.objective_loss import floor_of_bounded
 from labkit.doctor.rules import objective_numbers, objective_shapes
 from labkit.doctor.rules.mends import with_loss, with_loss_fn
+from labkit.doctor.trial import validation_score
 
 
-def _mismatch(what: str, why: str, fix: str, verify: str, **more) -> Finding:
-    explains = ("lr_too_low", "vanishing_gradient", "model_too_weak", "dead_units", "wrong_loss", "lr_too_high")
-    return Finding(
-        "output_activation_mismatch", "fail", what, why, fix, verify, "05", weight=7, explains=explains, **more
-    )
+EXPLAINS = (
+    "lr_too_low",
+    "lr_too_high",
+    "vanishing_gradient",
+    "model_too_weak",
+    "dead_units",
+    "wrong_loss",
+    "metric_wrong",
+    "zero_grad_misplaced",
+)
+
+
+def _mismatch(what: str, why: str, fix: str, verify: str, weight: float = 7, **more) -> Finding:
+    fault = "output_activation_mismatch"
+    return Finding(fault, "fail", what, why, fix, verify, "05", weight=weight, explains=EXPLAINS, **more)
 
 
 def softmax_twice(evidence: Evidence) -> Finding | None:
@@ -110,6 +121,7 @@ def one_column(evidence: Evidence) -> Finding | None:
         "A softmax over a single number is 1: there is nothing to learn.",
         "nn.Sigmoid()   # in place of nn.Softmax(dim=1) behind one output",
         "two different inputs give two different outputs",
+        weight=9,
     )
 
 
@@ -201,9 +213,7 @@ def several_classes(evidence: Evidence) -> Finding | None:
         "loss_fn = nn.BCEWithLogitsLoss()   # one yes or no for each label",
         "targets.sum(1) is 1 in every row, or the loss looks at each label alone",
         "05",
-        mend=with_loss_fn(
-            lambda _, outputs, targets: torch.nn.functional.binary_cross_entropy_with_logits(outputs, targets)
-        ),
+        mend=with_loss_fn(_chances),
         weight=7,
         explains=("model_too_weak", "lr_too_low"),
     )
@@ -245,9 +255,36 @@ def same_for_all(evidence: Evidence) -> Finding | None:
         "loss_fn = nn.BCEWithLogitsLoss()   # for one output\nloss = loss_fn(outputs.squeeze(1), targets.float())",
         "the loss changes when the outputs do",
         "05",
-        weight=8,
-        explains=("vanishing_gradient", "lr_too_low", "graph_detached", "model_too_weak", "dead_units"),
+        weight=9,
+        explains=(*EXPLAINS, "graph_detached"),
     )
+
+
+def never(evidence: Evidence) -> Finding | None:
+    """The best answer for a loss is "no" everywhere, and one that counts chances does better."""
+    loss, outputs = evidence.objective.loss, evidence.objective.outputs
+    if loss is None or not loss.never or outputs.high is None:
+        return None
+    bounded = outputs.low >= 0 and outputs.high <= 1
+    return Finding(
+        "wrong_loss",
+        "warn",
+        "Among answers that are the same everywhere, a certain no has the lowest loss, although some targets are yes.",
+        "An absolute error asks for the median, and where yes is rare the median is no.",
+        f"loss_fn = nn.{'BCELoss' if bounded else 'BCEWithLogitsLoss'}()",
+        "some outputs say yes after a few epochs",
+        "05",
+        mend=with_loss_fn(_chances),
+        confirm=True,
+        judge=validation_score,
+        weight=3,
+        explains=("lr_too_low",),
+    )
+
+
+def _chances(_, outputs, targets):
+    cross_entropy = torch.nn.functional.binary_cross_entropy_with_logits
+    return cross_entropy(outputs, targets.reshape(outputs.shape).to(outputs.dtype))
 
 
 def _reversed(evidence: Evidence) -> bool:
@@ -289,6 +326,7 @@ RULES = [
     several_classes,
     numbers_of_classes,
     same_for_all,
+    never,
     wrong_sign,
     *objective_shapes.RULES,
     *objective_numbers.RULES,

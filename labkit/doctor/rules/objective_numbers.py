@@ -32,8 +32,16 @@ def not_finite(evidence: Evidence) -> Finding | None:
         fix,
         "torch.isfinite(loss) in every batch, and torch.autograd.set_detect_anomaly(True) stays silent",
         "05",
-        weight=8,
-        explains=("lr_too_high", "dead_units", "bad_init", "batch_too_small", "wrong_loss"),
+        weight=9,
+        explains=(
+            "lr_too_high",
+            "dead_units",
+            "bad_init",
+            "batch_too_small",
+            "wrong_loss",
+            "weights_reset",
+            "axis_mixup",
+        ),
     )
 
 

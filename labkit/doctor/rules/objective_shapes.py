@@ -16,8 +16,16 @@ def _broadcast(what: str, fix: str) -> Finding:
         fix,
         "outputs.shape == targets.shape",
         "05",
-        weight=8,
-        explains=("lr_too_low", "lr_too_high", "model_too_weak", "loss_scaling", "label_misaligned", "metric_wrong"),
+        weight=9,
+        explains=(
+            "axis_mixup",
+            "lr_too_low",
+            "lr_too_high",
+            "model_too_weak",
+            "loss_scaling",
+            "label_misaligned",
+            "metric_wrong",
+        ),
     )
 
 
@@ -66,7 +74,11 @@ def wrong_size(evidence: Evidence) -> Finding | None:
         factor, what = 1 / number, "twice as large when every sample comes twice: it is a sum over the batch"
     elif seen.loss.doubled is not None and abs(seen.loss.doubled - 0.5) < 0.01:
         factor, what = number, "half as large when every sample comes twice: a mean is divided by the batch size again"
-    elif seen.weight_of_batch is not None and abs(seen.weight_of_batch * number - 1) < 1e-3:
+    elif (
+        seen.weight_of_batch is not None
+        and set(evidence.updates.windows) == {1}
+        and abs(seen.weight_of_batch * number - 1) < 1e-3
+    ):
         factor, what = (
             number,
             f"divided by {number} before `backward`, and it is a mean over the {number} samples already",
