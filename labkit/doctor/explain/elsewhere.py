@@ -8,7 +8,11 @@ import torch.nn as nn
 
 from labkit.doctor.explain.frames import Place, Raised
 
-_FRAME = re.compile(r'^ *File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)$', re.MULTILINE)
+_FRAME = re.compile(
+    r'^ *File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)'
+    r"(\n(?P<before> +)(?P<text>\S.*)\n(?P<marks> *[~^]+) *$)?",
+    re.MULTILINE,
+)
 _ERROR = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(: (?P<text>.*))?", re.MULTILINE | re.DOTALL)  # not indented
 _CAUGHT = re.compile(
     r"(Caught (?P<type>[\w.]+) in (?P<where>[^\n]+)\.\nOriginal |.*?Process (?P<number>\d+) terminated[^\n]*\n)"
@@ -55,12 +59,21 @@ def _places(text: str, owners: Sequence[object]) -> Iterator[Place]:
     """Yield the places that the text of a traceback names, each with `self` where one of the owners has the code."""
     for match in _FRAME.finditer(text):
         place = Place(match["file"], int(match["line"]), match["function"])
-        line = place.lines[place.line - 1].strip() if place.line <= len(place.lines) else ""
+        line = place.lines[place.line - 1] if place.line <= len(place.lines) else ""
         mine = {id(owner): owner for owner in owners if _has_code(owner, place)}
         known = {"self": next(iter(mine.values()))} if len(mine) == 1 else {}
-        yield Place(
-            place.file, place.line, place.function, is_raise=line.startswith(("raise ", "assert ")), known=known
-        )
+        is_raise = line.strip().startswith(("raise ", "assert "))
+        yield Place(place.file, place.line, place.function, None, _marked(match, line), is_raise, known)
+
+
+def _marked(match: re.Match, line: str) -> tuple[int, int, int, int] | None:
+    """Return the position of what is marked by ^^^ under a line; None if nothing is."""
+    if not match["marks"] or match["text"].strip() != line.strip():
+        return None
+    indent = len(line) - len(line.lstrip()) - len(match["before"])
+    first, last = (len(match["marks"]) - len(match["marks"].lstrip())) + indent, len(match["marks"]) + indent
+    number = int(match["line"])
+    return number, number, len(line[:first].encode()), len(line[:last].encode())
 
 
 def _has_code(owner: object, place: Place) -> bool:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import torch
+import torch.fx
 import torch.nn as nn
 from torch import Tensor
 
@@ -69,4 +71,5 @@ def _joined(variable: str, path: str) -> str:
 
 def _self(place: Place) -> nn.Module | None:
     module = place.variables.get("self")
-    return module if isinstance(module, nn.Module) and "_modules" in vars(module) else None
+    is_layer = isinstance(module, nn.Module) and "_modules" in vars(module)
+    return module if is_layer and not isinstance(module, torch.fx.GraphModule) else None  # that one is generated

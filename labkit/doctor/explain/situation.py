@@ -4,6 +4,7 @@ import ast
 import functools
 from dataclasses import dataclass
 
+import torch.fx
 import torch.nn as nn
 from torch import Tensor
 
@@ -51,7 +52,7 @@ class Situation:
     @functools.cached_property
     def layer(self) -> nn.Module | None:
         """The module of a library that raised the error, or that was called on the line."""
-        return layers.layer_at(self.raised.library_places) or self._called_layer()
+        return layers.layer_at(self.raised.library_places) or self._called_layer() or self._compiled_module()
 
     @functools.cached_property
     def layer_name(self) -> str:
@@ -61,7 +62,7 @@ class Situation:
     @functools.cached_property
     def inputs(self) -> tuple[object, ...]:
         """What the layer was called with."""
-        return layers.inputs_of(self.layer, self.raised.library_places) if self.layer is not None else ()
+        return layers.inputs_of(self.layer, self.raised.places) if self.layer is not None else ()
 
     def name_in_model(self, layer: nn.Module) -> str:
         """Return how the user reaches a module: `model.2`, or what is written on the line, "" if neither is known."""
@@ -138,6 +139,12 @@ class Situation:
                 return operand.name
         variables = self.place.variables if self.place else {}
         return next((name for name, other in variables.items() if other is value and not name.startswith("_")), "")
+
+    def _compiled_module(self) -> nn.Module | None:
+        """Return the module whose compiled graph failed: of the lines in it, none is known."""
+        last = self.raised.library_places[-1:]
+        is_graph = bool(last) and isinstance(last[0].variables.get("self"), torch.fx.GraphModule)
+        return layers.layer_at(self.raised.places) if is_graph else None
 
     def _called_layer(self) -> nn.Module | None:
         call = self.source.call

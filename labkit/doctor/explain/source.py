@@ -42,7 +42,8 @@ def source_of(place: Place) -> Source:
     last = max((getattr(part, "end_lineno", place.line) for part in parts), default=place.line)
     text = textwrap.dedent("".join(lines[statement.lineno - 1 : max(last, place.line)])).rstrip()
     expression = _at(statement, place.position) if place.position else None
-    return Source(text, expression or (statement if len(parts) != 1 else parts[0]), parts)
+    whole = parts[-1] if isinstance(statement, ast.Assign) or len(parts) == 1 else statement
+    return Source(text, expression or whole, parts)
 
 
 @functools.lru_cache(maxsize=16)
@@ -78,7 +79,7 @@ def _head(statement: ast.stmt) -> tuple[ast.AST, ...]:
             return tuple(statement.decorator_list)
         case ast.Assign():
             return (*statement.targets, statement.value)
-        case ast.Expr():
+        case ast.Expr() | ast.Return(value=ast.expr()):
             return (statement.value,)
     return (statement,)
 

@@ -56,7 +56,7 @@ class explain:
     """Explain the error that leaves a block, and the warnings in it: `with explain(): train()`.
 
     The error goes on as it was, with its traceback. `explanations` keeps what was said, the latest last.
-    show: what to do with an explanation in place of printing it to stderr. `explain.latest` is the latest of all blocks.
+    show: what to do with an explanation in place of printing it to stderr. `explain.latest`: the latest of all blocks.
     """
 
     latest: Explanation | None = None

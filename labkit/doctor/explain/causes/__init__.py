@@ -5,6 +5,7 @@ from labkit.doctor.explain.causes import (
     binary_losses,
     broadcasting,
     checkpoints,
+    class_numbers,
     convolutions,
     devices,
     dtypes,
@@ -13,6 +14,7 @@ from labkit.doctor.explain.causes import (
     indices,
     loading,
     losses,
+    memory,
     modules,
     norms,
     optimizers,
@@ -21,6 +23,8 @@ from labkit.doctor.explain.causes import (
     shapes,
     silent,
     single_values,
+    used_graphs,
+    workers,
 )
 from labkit.doctor.explain.causes.rule import Rule, explains, rules
 
@@ -31,6 +35,7 @@ FAMILIES = (
     binary_losses,
     broadcasting,
     checkpoints,
+    class_numbers,
     convolutions,
     devices,
     dtypes,
@@ -39,6 +44,7 @@ FAMILIES = (
     indices,
     loading,
     losses,
+    memory,
     modules,
     norms,
     optimizers,
@@ -47,4 +53,6 @@ FAMILIES = (
     shapes,
     silent,
     single_values,
+    used_graphs,
+    workers,
 )

@@ -51,7 +51,8 @@ def target_dtype(match: re.Match, situation: Situation) -> Reason | None:
     "bce-target-shape",
     "ValueError",
     r"Target size \(torch\.Size\(\[([\d, ]*)\]\)\) must be the same as input size \(torch\.Size\(\[([\d, ]*)\]\)\)",
-    r"target size \(torch\.Size\(\[([\d, ]*)\]\)\) that is different to the input size \(torch\.Size\(\[([\d, ]*)\]\)\)",
+    r"target size \(torch\.Size\(\[([\d, ]*)\]\)\) that is different to the input size "
+    r"\(torch\.Size\(\[([\d, ]*)\]\)\)",
 )
 def target_shape(match: re.Match, situation: Situation) -> Reason:
     """Explain (N,) against (N, 1), and class numbers for several outputs."""

@@ -20,7 +20,8 @@ def mismatch(match: re.Match, situation: Situation) -> Reason:
     missing = _keys(re.search(r"Missing key\(s\) in state_dict: (.*?)\. *(?:\n|$)", text))
     unexpected = _keys(re.search(r"Unexpected key\(s\) in state_dict: (.*?)\. *(?:\n|$)", text))
     sizes = re.findall(
-        r"size mismatch for ([\w.]+): copying a param with shape torch\.Size\(\[([\d, ]*)\]\) from checkpoint, the shape in "
+        r"size mismatch for ([\w.]+): copying a param with shape torch\.Size\(\[([\d, ]*)\]\) from "
+        r"checkpoint, the shape in "
         r"current model is torch\.Size\(\[([\d, ]*)\]\)",
         text,
     )
@@ -48,7 +49,10 @@ def mismatch(match: re.Match, situation: Situation) -> Reason:
             )
         )
     elif missing or unexpected:
-        why = f"The model was built otherwise than when it was saved: {_listed(unexpected) or 'nothing'} is only in the file, "
+        why = (
+            f"The model was built otherwise than when it was saved: {_listed(unexpected) or 'nothing'} "
+            f"is only in the file, "
+        )
         why += f"{_listed(missing) or 'nothing'} only in the model."
         causes.append(Cause(why, f"build `{model}` with the settings that it was saved with"))
         if not missing or not unexpected:
@@ -63,7 +67,9 @@ def mismatch(match: re.Match, situation: Situation) -> Reason:
                 f"build `{model}` with {last or name} of the size in the file",
             )
         )
-        fix = f"{state} = {{k: v for k, v in {state}.items() if not k.startswith({(last + '.') if last else name!r})}}\n{model}.load_state_dict({state}, strict=False)"
+        start = f"{last}." if last else name
+        fix = f"{state} = {{k: v for k, v in {state}.items() if not k.startswith({start!r})}}"
+        fix += f"\n{model}.load_state_dict({state}, strict=False)"
         causes.append(Cause("For a new last layer, leave its weights out of the file.", fix))
     what = [
         f"{len(missing)} names are missing" if missing else "",
@@ -149,11 +155,15 @@ def weights_only(match: re.Match, situation: Situation) -> Reason:
             Cause(why, f'{once}\ntorch.save({{"config": vars(config), …}}, path)  # a plain dict from now on')
         )
     else:
-        why = "The whole model was saved, with its class; since PyTorch 2.6 only weights are loaded unless asked otherwise."
+        why = (
+            "The whole model was saved, with its class; since PyTorch 2.6 only weights are loaded unless "
+            "asked otherwise."
+        )
         causes.append(
             Cause(
                 why,
-                f"torch.save(model.state_dict(), path)  # when saving\nmodel.load_state_dict(torch.load({file or 'path'}))",
+                f"torch.save(model.state_dict(), path)  # when "
+                f"saving\nmodel.load_state_dict(torch.load({file or 'path'}))",
             )
         )
     causes.append(Cause(f"If you trust the class: allow {short}.", f"torch.serialization.add_safe_globals([{short}])"))

@@ -17,7 +17,8 @@ _LAST_TO_FIRST = {1: "transpose(1, 2)", 2: "permute(0, 3, 1, 2)", 3: "permute(0,
 @explains(
     "conv-channels",
     "RuntimeError",
-    r"Given (?:groups|transposed)=\d+, weight of size \[([\d, ]+)\], expected input\[([\d, ]+)\] to have (\d+) channels, "
+    r"Given (?:groups|transposed)=\d+, weight of size \[([\d, ]+)\], expected input\[([\d, ]+)\] to have "
+    r"(\d+) channels, "
     r"but got (\d+) channels",
 )
 def channels(match: re.Match, situation: Situation) -> Reason:

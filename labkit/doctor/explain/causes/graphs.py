@@ -2,7 +2,6 @@
 
 import ast
 import re
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -10,7 +9,7 @@ from torch import Tensor
 from labkit.doctor.explain.causes.rule import explains
 from labkit.doctor.explain.causes.wording import named, shape, simple
 from labkit.doctor.explain.explanation import Cause, Reason
-from labkit.doctor.explain.history import calls_in, function_at, loops_at, names_in, steps
+from labkit.doctor.explain.history import calls_in, names_in, steps
 from labkit.doctor.explain.operands import Operand
 from labkit.doctor.explain.situation import Situation
 
@@ -31,7 +30,7 @@ _CUTS = {
 }
 
 
-def _loss_of(situation: Situation) -> Operand:
+def loss_of(situation: Situation) -> Operand:
     """Return what backward was called on."""
     call = situation.source.call
     if call is not None and isinstance(call.func, ast.Attribute) and call.func.attr == "backward":
@@ -47,7 +46,7 @@ def _loss_of(situation: Situation) -> Operand:
 @explains("no-graph", "RuntimeError", r"element \d+ of tensors does not require grad and does not have a grad_fn")
 def no_graph(match: re.Match, situation: Situation) -> Reason:
     """Explain a loss without a past: the cut is looked for in the statements that made it."""
-    loss = _loss_of(situation)
+    loss = loss_of(situation)
     causes = _inputs(situation) or _cut(situation, loss)
     frozen = [name for name, model in situation.models if _is_frozen(model)]
     if frozen:
@@ -153,82 +152,10 @@ def _without(statement: str, cut: str) -> str:
     return re.sub(rf"\.{cut}(\(\))?(?![\w(])", "", statement) if cut in ("detach", "data", "item") else statement
 
 
-@explains("backward-twice", "RuntimeError", r"Trying to backward through the graph a second time")
-def twice(match: re.Match, situation: Situation) -> Reason:
-    """Explain a graph that is used up: a state carried over, a loss made before the loop, two losses."""
-    loss = _loss_of(situation)
-    found = [*_carried(situation, loss), *_before_the_loop(situation, loss), *_kept_in_module(situation)]
-    found = found or _several_backwards(situation, loss)
-    return Reason(
-        f"A part of the graph of `{loss.name}` was already gone through by a backward, which freed it.",
-        "A graph is good for one backward; every forward makes a new one.",
-        tuple(cause for _, cause in found),
-        named(loss.name, *(name for name, _ in found)),
-    )
-
-
-def _carried(situation: Situation, loss: Operand) -> Iterator[tuple[str, Cause]]:
-    """Yield the variables that take the graph of one round of the loop into the next."""
-    loops = set(loops_at(situation.place))
-    for step in steps(situation.place):
-        if not loops & set(step.loops):
-            continue
-        if step.name == loss.name and isinstance(step.node, ast.AugAssign):
-            why = f"`{step.name}` keeps the graphs of all batches before: `{step.text}`."
-            yield step.name, Cause(why, f"loss.backward()\n{step.name} += loss.item()")
-        elif isinstance(step.node, ast.Assign) and step.name in names_in(step.value) and step.name != loss.name:
-            why = f"`{step.name}` carries the graph of the batch before into this one: `{step.text}`."
-            yield step.name, Cause(why, _detached(step.name, situation))
-
-
-def _before_the_loop(situation: Situation, loss: Operand) -> list[tuple[str, Cause]]:
-    """Return what was computed once, before the loop in which backward is called."""
-    loops = set(loops_at(situation.place))
-    names = names_in(ast.parse(loss.name, mode="eval"))
-    for step in [step for name in names for step in situation.made(name)] if loops else []:
-        variables = situation.place.global_variables | dict(situation.place.variables)
-        if not loops & set(step.loops) and calls_in(step.value) and getattr(variables.get(step.name), "grad_fn", None):
-            why = f"`{step.name}` is made once, before the loop, and every round needs a graph of its own."
-            return [(step.name, Cause(why, f"{step.text}  # inside the loop"))]
-    return []
-
-
-def _kept_in_module(situation: Situation) -> Iterator[tuple[str, Cause]]:
-    """Yield the tensors with a graph that a module keeps from one forward to the next."""
-    for name, model in situation.models:
-        for attribute, value in vars(model).items():
-            if isinstance(value, Tensor) and value.grad_fn is not None:
-                why = f"`{name}.{attribute}` carries the graph of one forward into the next."
-                yield f"{name}.{attribute}", Cause(why, f"self.{attribute} = self.{attribute}.detach()")
-
-
-def _several_backwards(situation: Situation, loss: Operand) -> list[tuple[str, Cause]]:
-    """Return what to do about backward being called more than once in a function."""
-    function = function_at(situation.place)
-    called = [
-        ast.unparse(node.func.value)
-        for node in (ast.walk(function) if function is not None else ())
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
-    ]
-    others = [name for name in dict.fromkeys(called) if name != loss.name]
-    if others and called.count(loss.name) < 2:
-        why = f"`{others[0]}` and `{loss.name}` share a part of the graph, and backward was called for each."
-        return [(others[0], Cause(why, f"({others[0]} + {loss.name}).backward()"))]
-    why = f"backward was called for `{loss.name}` before. Once is enough; if twice is meant, the first must keep the graph."
-    return [(loss.name, Cause(why, f"{loss.name}.backward(retain_graph=True)  # the first time"))]
-
-
-def _detached(name: str, situation: Situation) -> str:
-    value = situation.place.variables.get(name, situation.place.global_variables.get(name))
-    if isinstance(value, tuple):
-        return f"{name} = tuple(one.detach() for one in {name})"
-    return f"{name} = {name}.detach()"
-
-
 @explains("backward-not-scalar", "RuntimeError", r"grad can be implicitly created only for scalar outputs")
 def not_scalar(match: re.Match, situation: Situation) -> Reason:
     """Explain a loss of several values."""
-    loss = _loss_of(situation)
+    loss = loss_of(situation)
     sizes = f"is {shape(loss.value)}" if isinstance(loss.value, Tensor) else "has several values"
     causes = [Cause("It was not reduced to one number.", f"{simple(loss.name)}.mean().backward()")]
     call = situation.source.call
@@ -254,7 +181,7 @@ def not_scalar(match: re.Match, situation: Situation) -> Reason:
 @explains("nan-in-backward", "RuntimeError", r"Function '(\w+?)Backward\d*' returned nan values in its (\d+)th output")
 def nan(match: re.Match, situation: Situation) -> Reason:
     """Explain what anomaly mode found."""
-    loss, operation = _loss_of(situation), match[1]
+    loss, operation = loss_of(situation), match[1]
     fixes = {
         "Sqrt": ("The slope of a square root is infinite at 0.", "torch.sqrt(x + 1e-8)"),
         "Log": ("The logarithm of 0 is infinite, and so is its slope.", "torch.log(x + 1e-8)"),

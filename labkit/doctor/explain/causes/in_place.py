@@ -98,7 +98,8 @@ def leaf(match: re.Match, situation: Situation) -> Reason:
     code = situation.source.text.strip() or f"{name or 'weight'} -= step"
     fix = "with torch.no_grad():\n" + "\n".join(f"    {line}" for line in code.splitlines())
     return Reason(
-        f"`{name or 'The tensor'}` is a leaf that is trained: its changes would have to be recorded, and it would lose its place.",
+        f"`{name or 'The tensor'}` is a leaf that is trained: its changes would have to be recorded, and "
+        f"it would lose its place.",
         "A tensor with requires_grad is only changed where nothing is recorded.",
         (
             Cause("This is an update, or a start value: it is not to be recorded.", fix),

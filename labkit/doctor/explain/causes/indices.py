@@ -31,7 +31,10 @@ def token(match: re.Match, situation: Situation) -> Reason | None:
             return None
         name = situation.name_of(indices) or situation.subject
         low, high = int(indices.min()), int(indices.max())
-        what = f"`{name or 'The input'}` goes from {low} to {high}, and `{situation.layer_name or 'the embedding'}` has rows 0 to {rows - 1}."
+        what = (
+            f"`{name or 'The input'}` goes from {low} to {high}, and "
+            f"`{situation.layer_name or 'the embedding'}` has rows 0 to {rows - 1}."
+        )
         causes = []
         if low < 0:
             causes.append(
@@ -113,7 +116,8 @@ def beyond(match: re.Match, situation: Situation) -> Reason | None:
     if not causes:
         causes.append(Cause("The tensor is smaller than the program takes it to be.", f"{name or 'x'}.shape[{place}]"))
     return Reason(
-        f"`{name or 'The tensor'}` has {size} element{'s' if size != 1 else ''} in dimension {place}, and number {index} was asked for.",
+        f"`{name or 'The tensor'}` has {size} element{'s' if size != 1 else ''} in dimension {place}, and "
+        f"number {index} was asked for.",
         f"Indices of that dimension go from 0 to {size - 1}.",
         tuple(causes),
         named(name, *(one.name for one in others)),

@@ -100,9 +100,11 @@ def no_forward(match: re.Match, situation: Situation) -> Reason:
 @explains(
     "not-a-tensor",
     "TypeError",
-    r"(?P<function>\w+)\(\): argument '(?P<argument>input|target|indices|weight|tensors?)' \(position (?P<number>\d+)\) must be "
+    r"(?P<function>\w+)\(\): argument '(?P<argument>input|target|indices|weight|tensors?)' \(position "
+    r"(?P<number>\d+)\) must be "
     r"Tensor, not (?P<type>[\w.]+)",
-    r"(?P<function>\w+)\(\) received an invalid combination of arguments - got \((?P<type>numpy\.ndarray|list|tuple|NoneType|\w+)"
+    r"(?P<function>\w+)\(\) received an invalid combination of arguments - got \((?P<type>numpy\.ndarray|"
+    r"list|tuple|NoneType|\w+)"
     r", (?:Parameter|Tensor)",
     r"expected Tensor as element (?P<number>\d+) in argument 0, but got (?P<type>[\w.]+)",
 )

@@ -14,7 +14,8 @@ from labkit.doctor.explain.situation import Situation
 @explains(
     "batchnorm-one-sample",
     "ValueError",
-    r"Expected more than 1 (value per channel|spatial element) when training, got input size torch\.Size\(\[([\d, ]*)\]\)",
+    r"Expected more than 1 (value per channel|spatial element) when training, got input size "
+    r"torch\.Size\(\[([\d, ]*)\]\)",
 )
 def one_sample(match: re.Match, situation: Situation) -> Reason:
     """Explain a batch of one sample: the last one, or a prediction in training mode."""
@@ -104,7 +105,8 @@ def dimensions(match: re.Match, situation: Situation) -> Reason | None:
 @explains(
     "norm-features",
     "RuntimeError",
-    r"Given normalized_shape=\[([\d, ]*)\], expected input with shape \[\*,? ?[\d, ]*\], but got input of size ?\[([\d, ]*)\]",
+    r"Given normalized_shape=\[([\d, ]*)\], expected input with shape \[\*,? ?[\d, ]*\], but got input of "
+    r"size ?\[([\d, ]*)\]",
 )
 def last_features(match: re.Match, situation: Situation) -> Reason:
     """Explain a LayerNorm for other sizes at the end."""

@@ -1,5 +1,6 @@
 """What recurrent and attention layers want: features, batches, states, heads."""
 
+import ast
 import re
 
 import torch.nn as nn
@@ -66,7 +67,10 @@ def state(match: re.Match, situation: Situation) -> Reason:
     ):
         kind = type(layer).__name__
         new = f"nn.{kind}({layer.input_size}, {layer.hidden_size}, batch_first={not first})"
-        why = f"The batch is {'first' if not first else 'second'} in `{inputs or 'the input'}`, and the layer takes it elsewhere."
+        why = (
+            f"The batch is {'first' if not first else 'second'} in `{inputs or 'the input'}`, and the "
+            f"layer takes it elsewhere."
+        )
         causes.append(Cause(why, instead(new, layer, situation)))
     if batch_differs:
         sizes = ", ".join(map(str, (*wanted[:1], f"{it}.shape[{0 if first else 1}]", *wanted[2:])))
@@ -83,7 +87,8 @@ def state(match: re.Match, situation: Situation) -> Reason:
             Cause(why, f"{name if name.isidentifier() else 'state'} = torch.zeros({', '.join(map(str, wanted))})")
         )
     return Reason(
-        f"`{situation.layer_name or 'The layer'}` needs a state of {shape(wanted) if len(wanted) > 1 else f'batch {wanted[0]}'}, and "
+        f"`{situation.layer_name or 'The layer'}` needs a state of "
+        f"{shape(wanted) if len(wanted) > 1 else f'batch {wanted[0]}'}, and "
         f"{f'`{name}`' if name else 'the state'} is {shape(got) if len(got) > 1 else f'for {got[0]}'}.",
         "A state belongs to one batch: its sizes follow from the layer and from the batch.",
         tuple(causes),
@@ -156,7 +161,17 @@ def heads(match: re.Match, situation: Situation) -> Reason:
     """Explain a number of heads that does not divide the embedding."""
     embedding, count = situation.library_value("embed_dim", "d_model"), situation.library_value("num_heads", "nhead")
     fitting = [str(size) for size in range(1, embedding + 1) if embedding % size == 0]
-    names = named(*(situation.argument(number, key) for number, key in enumerate(("embed_dim", "num_heads"))))
+    call = situation.source.call
+    written = (
+        [
+            one
+            for one in (*call.args[:2], *(key.value for key in call.keywords))
+            if isinstance(one, ast.Name | ast.Attribute)
+        ]
+        if call
+        else []
+    )
+    names = named(*map(ast.unparse, written), ast.unparse(call.func) if call else "")
     nearest = min(fitting, key=lambda size: abs(int(size) - count))
     return Reason(
         f"{embedding} numbers cannot be divided among {count} heads.",
@@ -167,7 +182,7 @@ def heads(match: re.Match, situation: Situation) -> Reason:
             ),
             Cause("Or the embedding is a multiple of it.", f"embed_dim={-(-embedding // count) * count}"),
         ),
-        tuple(name for name in names if not name.isdigit()),
+        names,
     )
 
 

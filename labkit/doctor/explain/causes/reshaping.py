@@ -88,7 +88,8 @@ def unflatten(match: re.Match, situation: Situation) -> Reason:
     owner = owner_of(situation)
     product = math.prod(numbers(match[1]))
     return Reason(
-        f"Dimension {match[2]} of `{owner.name or 'the tensor'}` has {match[3]} elements; ({match[1]}) needs {product}.",
+        f"Dimension {match[2]} of `{owner.name or 'the tensor'}` has {match[3]} elements; ({match[1]}) "
+        f"needs {product}.",
         "The product of the sizes must be the size of the dimension that is split.",
         (Cause("One of the sizes is another.", f"sizes whose product is {match[3]}, or one of them -1"),),
         named(owner.name),

@@ -38,8 +38,8 @@ def rules() -> Iterator[Rule]:
 def explains(row: str, types: str, *patterns: str) -> Callable[[Find], Find]:
     """Write a function down as the rule for a kind of error.
 
-    types: names of error types, separated by spaces, "*" for all of them. patterns: regular expressions, of which one has to be found in
-    the text of the error. The function gets the match and the situation.
+    types: names of error types, separated by spaces, "*" for all of them. patterns: regular expressions, one of which
+    has to be found in the text of the error. The function gets the match and the situation.
     """
 
     def write_down(find: Find) -> Find:

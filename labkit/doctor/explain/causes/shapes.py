@@ -20,11 +20,11 @@ _PRODUCTS = ("matmul", "bmm", "baddbmm", "scaled_dot_product_attention", "mm")
     "matmul-shapes",
     "RuntimeError",
     r"mat1 and mat2 shapes cannot be multiplied \((\d+)x(\d+) and (\d+)x(\d+)\)",
-    r"same reduction dim, but got \[(\d+), (\d+)\] X \[(\d+), (\d+)\]",  # in a compiled module
+    r"same reduction dim, but got \[(\w+), (\d+)\] X \[(\d+), (\d+)\]",  # in a compiled module
 )
 def product(match: re.Match, situation: Situation) -> Reason | None:
     """Explain a product of two matrices, most often that of a Linear layer."""
-    rows, size, wanted, gives = map(int, match.groups())
+    rows, size, wanted, gives = (int(one) if one.isdigit() else "N" for one in match.groups())
     layer = situation.layer
     if not isinstance(layer, nn.Linear) and situation.raised.where:
         layer = _only_linear(situation, wanted, gives)

@@ -17,7 +17,8 @@ from labkit.doctor.explain.situation import Situation
 @explains(
     "loss-broadcast",
     "UserWarning",
-    r"target size \(torch\.Size\(\[([\d, ]*)\]\)\) that is different to the input size \(torch\.Size\(\[([\d, ]*)\]\)\)",
+    r"target size \(torch\.Size\(\[([\d, ]*)\]\)\) that is different to the input size "
+    r"\(torch\.Size\(\[([\d, ]*)\]\)\)",
 )
 def loss(match: re.Match, situation: Situation) -> Reason:
     """Explain a loss over every pair of output and target, in place of matching ones."""

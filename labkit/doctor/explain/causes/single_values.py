@@ -24,6 +24,8 @@ from labkit.doctor.explain.situation import Situation
 def not_single(match: re.Match, situation: Situation) -> Reason | None:
     """Explain .item(), float() and int() of several values, and tensors in a list for torch.tensor."""
     call = situation.source.call
+    if match[1] == "integer" and isinstance(situation.source.expression, ast.BinOp):
+        return None  # a text or a list was multiplied by a tensor
     function = ast.unparse(call.func) if call is not None else ""
     owner = (
         owner_of(situation)
