@@ -122,8 +122,8 @@ def vanishing(evidence: Evidence) -> Finding | None:
     return Finding(
         "vanishing_gradient",
         "warn",
-        f"In {evidence.updates.watched} updates the gradient of {first} reaches at most {small / large:.1g} of that of {last} "
-        f"(norms {small:.2g} and {large:.2g}).",
+        f"In {evidence.updates.watched} updates the gradient of {first} is at most "
+        f"{small / large:.1g} times that of {last} (norms {small:.2g} and {large:.2g}).",
         "Every layer multiplies the gradient by its own slope; where slopes are below one, little is left in the end.",
         "# ReLU or SiLU in place of sigmoid or tanh, nn.init.kaiming_normal_, a norm layer, or x = x + block(x)",
         "the gradient norms of the first and the last layer differ by less than a factor of 100",
