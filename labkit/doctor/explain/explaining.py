@@ -68,7 +68,7 @@ def explanation_of(row: str, reason: Reason, situation: Situation) -> Explanatio
 
 def _layer(situation: Situation) -> str:
     """Return "model.2 (Linear 784 -> 10)" of the layer that raised the error, or of the module whose code failed."""
-    layer = situation.layer or layer_at(situation.raised.places)
+    layer = situation.layer if situation.layer is not None else layer_at(situation.raised.places)
     if layer is None:
         return ""
     name = situation.name_in_model(layer)

@@ -3,6 +3,7 @@
 import ast
 import functools
 from dataclasses import dataclass
+from types import ModuleType
 
 import torch.fx
 import torch.nn as nn
@@ -14,6 +15,8 @@ from labkit.doctor.explain.frames import Place, Raised
 from labkit.doctor.explain.history import Step, made_from
 from labkit.doctor.explain.operands import NOTHING, Operand, lookup, operands_of, tensors_of
 from labkit.doctor.explain.source import Source, source_of
+
+_WITH_SUM = ("addmm", "baddbmm", "addbmm")  # their first argument is what the product is added to
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,8 @@ class Situation:
     @functools.cached_property
     def layer(self) -> nn.Module | None:
         """The module of a library that raised the error, or that was called on the line."""
-        return layers.layer_at(self.raised.library_places) or self._called_layer() or self._compiled_module()
+        candidates = layers.layer_at(self.raised.library_places), self._called_layer(), self._compiled_module()
+        return next((one for one in candidates if one is not None), None)  # an empty container counts as false
 
     @functools.cached_property
     def layer_name(self) -> str:
@@ -92,8 +96,9 @@ class Situation:
                 sides = [left, right]
             case ast.Call(func=function, args=[*given]):
                 owner = function.value if isinstance(function, ast.Attribute) else None
-                is_method = owner is not None and isinstance(self.value_of(owner), Tensor)
-                sides = [owner, *given] if is_method or (owner is not None and len(given) == 1) else given
+                is_function = owner is None or isinstance(self.value_of(owner), ModuleType | nn.Module | type)
+                name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+                sides = given[1:] if name in _WITH_SUM else given if is_function else [owner, *given]
             case _:
                 return None
         sides = [Operand(ast.unparse(side), self.value_of(side)) for side in sides[:2]]

@@ -31,7 +31,8 @@ def sides(match: re.Match, situation: Situation) -> Reason | None:
             _RULE,
             (
                 Cause(
-                    "One of the two has another size than you think.", f"print({left.name}.shape, {right.name}.shape)"
+                    "One of the two has another size than you think.",
+                    f"print({simple(left.name)}.shape, {simple(right.name)}.shape)",
                 ),
             ),
             named(left.name, right.name),

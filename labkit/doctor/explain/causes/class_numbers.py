@@ -37,6 +37,8 @@ def out_of_range(match: re.Match, situation: Situation) -> Reason | None:
             return None
     it = simple(targets.name if not targets.name.startswith("the ") else "targets")
     classes = x.shape[1 if x.ndim > 1 else 0] if isinstance(x, Tensor) else None
+    if not isinstance(y, Tensor) and not match[1].lstrip("-").isdigit():
+        return None
     if not isinstance(y, Tensor):
         low = high = int(match[1])
     else:

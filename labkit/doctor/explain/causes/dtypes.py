@@ -37,9 +37,15 @@ def product(match: re.Match, situation: Situation) -> Reason | None:
     if match[0].startswith("expected scalar type") and not is_product(situation):
         return None
     sides = situation.pair
-    if sides is None or not all(isinstance(side.value, Tensor) for side in sides):
+    if sides is None:
         return None
     left, right = sides
+    if not all(isinstance(side.value, Tensor) for side in sides):
+        kinds = match[2].lower() if "not implemented" in match[0] else f"{match[1]} and {match[2]}".lower()
+        why = "NumPy's and Python's numbers are float64, PyTorch's weights float32."
+        fixes = tuple(Cause(why, f"{simple(side.name)}.float()") for side in sides[:1])
+        what = f"`{left.name}` and `{right.name}` cannot be multiplied as {kinds}."
+        return Reason(what, "Both sides of a matrix product must have one dtype.", fixes, named(left.name, right.name))
     floating = next((side.value.dtype for side in sides if side.value.is_floating_point()), torch.float32)
     smallest = torch.float32 if floating == torch.float64 else floating
     odd = next((side for side in sides if side.value.dtype != smallest), right)

@@ -9,7 +9,7 @@ from labkit.doctor.explain.causes.rule import explains
 from labkit.doctor.explain.causes.wording import named, numbers, shape
 from labkit.doctor.explain.changes import changes, changes_in_file, out_of_place
 from labkit.doctor.explain.explanation import Cause, Reason
-from labkit.doctor.explain.history import calls_in, function_at, names_in, steps
+from labkit.doctor.explain.history import calls_in, function_at, steps
 from labkit.doctor.explain.situation import Situation
 
 
@@ -119,12 +119,8 @@ def numpy_of_grad(match: re.Match, situation: Situation) -> Reason:
         name = ast.unparse(call.func.value)
     if not name:
         tensors = [one for one in situation.focus if isinstance(one.value, Tensor) and one.value.requires_grad]
-        names = (
-            [one.name for one in tensors] or [one for one in names_in(call) if one not in ("np", "plt", "numpy")]
-            if call
-            else []
-        )
-        name = names[0] if names else situation.argument(0)
+        tensors = tensors or [one for one in situation.focus if isinstance(one.value, list | tuple)]
+        name = tensors[0].name if tensors else situation.argument(0)
     holder = situation.value_of(ast.parse(name, mode="eval").body) if name else None
     fix = f"[one.item() for one in {name}]" if isinstance(holder, list) else f"{name or 'x'}.detach().numpy()"
     return Reason(

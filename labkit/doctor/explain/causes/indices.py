@@ -84,10 +84,6 @@ def beyond(match: re.Match, situation: Situation) -> Reason | None:
         return None
     index, place, size = map(int, match.groups())
     tensors = [one for one in situation.focus if isinstance(one.value, Tensor)]
-    if not situation.source.parts:
-        tensors = []
-    elif not tensors:
-        return None
     owner = _indexed(situation) or next(
         (one for one in tensors if one.value.ndim > place and one.value.shape[place] == size), None
     )

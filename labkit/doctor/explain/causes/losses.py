@@ -52,7 +52,9 @@ def wrong_dtype(match: re.Match, situation: Situation) -> Reason:
         name = situation.argument(0)
         targets, outputs = Operand(name or "the targets", None), Operand("the outputs", None)
     it = simple(targets.name if not targets.name.startswith("the ") else "targets")
-    kind = dtype(targets.value) if isinstance(targets.value, Tensor) else match[1].lower()
+    kind = (
+        dtype(targets.value) if isinstance(targets.value, Tensor) else match[1].lower().replace("one_hot", "not int64")
+    )
     causes = [Cause("Class numbers are indices, and indices are int64.", f"{it}.long()")]
     x, y = outputs.value, targets.value
     if isinstance(x, Tensor) and isinstance(y, Tensor) and y.is_floating_point():
@@ -105,8 +107,10 @@ def one_hot(match: re.Match, situation: Situation) -> Reason:
 
 
 @explains("target-dimensions", "RuntimeError", r"0D or 1D target tensor expected, multi-target not supported")
-def dimensions(match: re.Match, situation: Situation) -> Reason:
+def dimensions(match: re.Match, situation: Situation) -> Reason | None:
     """Explain targets of (N, 1), and one-hot rows for a loss that takes class numbers."""
+    if not any(place.function in ("cross_entropy", "nll_loss") for place in situation.raised.library_places):
+        return None
     outputs, targets = outputs_of(situation), targets_of(situation)
     y, x = targets.value, outputs.value
     it = simple(targets.name if not targets.name.startswith("the ") else "targets")

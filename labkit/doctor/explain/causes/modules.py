@@ -57,7 +57,7 @@ def no_forward(match: re.Match, situation: Situation) -> Reason:
         )
     own = (
         [key for one in type(module).__mro__ for key in vars(one) if one.__module__.partition(".")[0] != "torch"]
-        if module
+        if module is not None
         else []
     )
     close = difflib.get_close_matches("forward", own, n=1, cutoff=0.6)
@@ -67,7 +67,7 @@ def no_forward(match: re.Match, situation: Situation) -> Reason:
             for key in ("__init__",)
             if module is not None and "forward" in getattr(getattr(type(module), key), "__code__", None).co_varnames
         ]
-        if module
+        if module is not None
         else []
     )
     if close:
@@ -140,7 +140,7 @@ def attribute(match: re.Match, situation: Situation) -> Reason | None:
             value, name, is_module = None, ast.unparse(owner), True
     if not (is_module or in_torch) and not (isinstance(value, tuple) and _made_by_module(situation, name)):
         return None  # a list of the user's without the attribute of a tensor is the user's own affair
-    if not name:
+    if not name and value is None:
         return None
     return _not_a_tensor(situation, Operand(name, value), kind, wanted)
 
@@ -151,9 +151,11 @@ def _stranger(situation: Situation, kind: str, number: int) -> tuple[object, str
     for one in (*situation.focus, *situation.operands):
         if type(one.value).__name__ == short and one.value is not situation.layer:
             return one.value, one.name
-    for value in situation.inputs:
+    called = situation.value_of(situation.source.call.func) if situation.source.call is not None else None
+    for place, value in enumerate(situation.inputs):
         if type(value).__name__ == short:
-            return value, situation.name_of(value) or situation.subject
+            written = situation.argument(place) if called is situation.layer else ""
+            return value, situation.name_of(value) or written
     return None, situation.argument(number - 1)
 
 
@@ -166,6 +168,10 @@ def _made_by_module(situation: Situation, name: str) -> bool:
     )
 
 
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" or kind == "ndarray" else f"a {kind}"
+
+
 def _not_a_tensor(situation: Situation, odd: Operand, kind: str, wanted: str) -> Reason:
     name, it, value = odd.name, simple(odd.name or "x"), odd.value
     short = kind.rpartition(".")[2]
@@ -173,7 +179,8 @@ def _not_a_tensor(situation: Situation, odd: Operand, kind: str, wanted: str) ->
         steps = [step.value for step in situation.made(name) if step.name == name]
         made = ast.unparse(steps[0]) if steps else name
         call = re.fullmatch(r"((?:torch\.)?(?:nn\.)?[A-Z]\w+)\((.+)\)", made)
-        call = call if call and not isinstance(value, nn.Linear) else None
+        if call and re.search(r"(^|, ?|=)\d", call[2]):
+            call = None  # it got numbers, as it should
         maker = situation.value_of(steps[0].func) if steps and isinstance(steps[0], ast.Call) else None
         causes = [
             Cause(
@@ -204,10 +211,10 @@ def _not_a_tensor(situation: Situation, odd: Operand, kind: str, wanted: str) ->
             Cause("A list of tensors is stacked.", f"torch.stack({name or 'x'})"),
         ]
     else:
-        causes = [Cause(f"A {short} becomes a tensor first.", f"torch.tensor({name or 'x'})")]
+        causes = [Cause(f"What is {_a(short)} becomes a tensor first.", f"torch.tensor({name or 'x'})")]
     where = f"`{situation.layer_name}`" if situation.layer_name and situation.layer is not value else f"`{wanted}`"
     return Reason(
-        f"`{name or 'What was given'}` is a {short}, and {where} wants a tensor.",
+        f"`{name or 'What was given'}` is {_a(short)}, and {where} wants a tensor.",
         "Layers and functions of PyTorch work on tensors only.",
         tuple(causes),
         named(name, situation.layer_name),

@@ -62,11 +62,9 @@ def features(match: re.Match, situation: Situation) -> Reason | None:
     has = getattr(layer, "num_features", None) or getattr(layer, "num_channels", None) or "other"
     sizes = shape(x) if isinstance(x, Tensor) else f"{got} channels"
     causes = []
-    if isinstance(x, Tensor) and has in x.shape[2:]:
-        where = tuple(x.shape).index(has, 1)
-        causes.append(
-            Cause(f"The {has} features are dimension {where}, not 1.", f"{simple(name or 'x')}.transpose(1, {where})")
-        )
+    if isinstance(x, Tensor) and x.ndim in (3, 4) and x.shape[-1] == has:
+        fix = "transpose(1, 2)" if x.ndim == 3 else "permute(0, 3, 1, 2)"
+        causes.append(Cause(f"The {has} features come last, and belong second.", f"{simple(name or 'x')}.{fix}"))
     kind = type(layer).__name__
     new = f"nn.{kind}({layer.num_groups}, {got})" if kind == "GroupNorm" else f"nn.{kind}({got})"
     why = f"It was made for {has} channels, and the layer before it gives {got}."

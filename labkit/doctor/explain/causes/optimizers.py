@@ -93,6 +93,7 @@ def not_parameters(match: re.Match, situation: Situation) -> Reason | None:
     text, node = _given(situation)
     found = match.groupdict()
     kind = (found.get("type") or "").rpartition(".")[2]
+    kind = "generator" if found.get("type") == "Module.parameters" else kind
     it = simple(text or "model")
     computed = [one.name for one in situation.focus if isinstance(one.value, Tensor) and not one.value.is_leaf]
     modules = [one.name for one in situation.focus if isinstance(one.value, nn.Module)]

@@ -128,9 +128,8 @@ def dimensions(match: re.Match, situation: Situation) -> Reason | None:
         else:
             fix = f"{simple(given or 'state')}.unsqueeze(0)"
             causes = (Cause("The state is (layers, batch, hidden_size), and its first dimension is missing.", fix),)
-        sizes = f"{shape(x)} from `{name}`" if isinstance(x, Tensor) else "an input"
         return Reason(
-            f"{where} gets {sizes}, and a state with another number of dimensions.",
+            f"{where} gets `{name or 'an input'}`, and a state with another number of dimensions.",
             "Input and state must both be of a batch, or both of a single sequence.",
             causes,
             named(name, given if given.isidentifier() else "", situation.layer_name),
@@ -235,7 +234,6 @@ def embedding(match: re.Match, situation: Situation) -> Reason | None:
 )
 def masks(match: re.Match, situation: Situation) -> Reason:
     """Explain a mask, or a key and value, of other sizes."""
-    layer = situation.layer
     where = f"`{situation.layer_name or 'The attention'}`"
     if "key shape" in match[0]:
         return Reason(
@@ -244,7 +242,7 @@ def masks(match: re.Match, situation: Situation) -> Reason:
             (
                 Cause(
                     "Keys and values come from the same sequence.",
-                    f"{(layer and situation.layer_name) or 'attention'}(query, memory, memory)",
+                    f"{situation.layer_name or 'attention'}(query, memory, memory)",
                 ),
             ),
             named(situation.argument(1, "key"), situation.argument(2, "value"), situation.layer_name),

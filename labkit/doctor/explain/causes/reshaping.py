@@ -155,7 +155,7 @@ def other_dimensions(match: re.Match, situation: Situation) -> Reason:
     few = min(
         (one for one in tensors if isinstance(one.value, Tensor)),
         key=lambda one: one.value.ndim,
-        default=Operand("the smaller one", None),
+        default=tensors[0 if match[1] < match[2] else 1] if len(tensors) == 2 else Operand("the smaller one", None),
     )
     sizes = ", ".join(f"`{one.name}` {shape(one.value)}" for one in tensors if isinstance(one.value, Tensor))
     all_single = all(isinstance(one.value, Tensor) and one.value.ndim == 0 for one in tensors) and tensors

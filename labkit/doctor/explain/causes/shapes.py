@@ -163,10 +163,10 @@ def batched_product(match: re.Match, situation: Situation) -> Reason | None:
     else:
         sizes = [f" is {shape(value)}" for value in values]
         a, b = (tuple(value.shape) for value in values)
-        causes = _batched_causes(names, a, b)
-    causes = causes or (
-        Cause("The second one lies the wrong way.", f"{names[0]} @ {simple(names[1])}.transpose(-2, -1)"),
-    )
+        causes = _attention(names, a, b) if _called(situation) == _PRODUCTS[3] else _batched_causes(names, a, b)
+    if not causes:
+        why = "One of them lies the wrong way, or was made with another size."
+        causes = (Cause(why, f"print({simple(names[0])}.shape, {simple(names[1])}.shape)"),)
     return Reason(
         f"`{names[0]}`{sizes[0]}, `{names[1]}`{sizes[1]}: they cannot be multiplied.",
         "Batches of matrices are multiplied pair by pair: equal batch sizes, and the last size of the first is the "
@@ -181,9 +181,19 @@ def is_product(situation: Situation) -> bool:
     match situation.source.expression:
         case ast.BinOp(op=ast.MatMult()) | ast.AugAssign(op=ast.MatMult()):
             return True
+    return _called(situation) in _PRODUCTS
+
+
+def _called(situation: Situation) -> str:
+    match situation.source.expression:
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
-            return name in _PRODUCTS
-    return False
+            return name
+    return ""
+
+
+def _attention(names: list[str], query: tuple[int, ...], key: tuple[int, ...]) -> tuple[Cause, ...]:
+    why = f"Queries of {query[-1]} numbers are compared with keys of {key[-1]}: both must have one size."
+    return (Cause(why, f"nn.Linear({key[-1]}, {query[-1]})({names[1]})  # or make both with one size"),)
 
 
 def _batched_causes(names: list[str], a: tuple[int, ...], b: tuple[int, ...]) -> tuple[Cause, ...]:
