@@ -2,6 +2,7 @@
 
 from labkit.doctor.explain.causes import (
     arrays,
+    attention,
     binary_losses,
     broadcasting,
     checkpoints,
@@ -32,6 +33,7 @@ __all__ = ["Rule", "explains", "rules"]
 
 FAMILIES = (
     arrays,
+    attention,
     binary_losses,
     broadcasting,
     checkpoints,
