@@ -82,6 +82,9 @@ def _parts(thing: Any) -> list[Any]:
 
 def is_users(function: FunctionType) -> bool:
     """Say whether a function was written by the user and not by Python, torch or another installed library."""
+    inside = getattr(function, "__wrapped__", None)  # `@torch.no_grad()` makes a function of torch around the user's
+    if isinstance(inside, FunctionType):
+        return is_users(inside)
     file = function.__code__.co_filename
     if function.__module__ and function.__module__.split(".")[0] in ("labkit", "torch"):
         return False

@@ -67,9 +67,19 @@ class Batches:
             self.current = number
             self.read += 1
             yield batch
+        self.current = -1
 
     def __len__(self) -> int:
         return len(self.batches)
+
+    def number_of(self, inputs: Any) -> int:
+        """Return which batch some inputs of the model are from: by their memory, else the batch that was read last."""
+        for number, batch in enumerate(self.batches):
+            if any(isinstance(leaf, Tensor) and leaf.data_ptr() == inputs.data_ptr() for leaf in leaves(batch)):
+                return number
+        if self.current < 0:
+            raise ValueError("no batch is being read")
+        return self.current
 
 
 def size_of(batch: Any) -> int:
@@ -174,9 +184,10 @@ def _score(program: Program, loader: Batches, strength: Callable[[int], float] |
     loader.read, answered = 0, []
 
     def answer(module: Any, inputs: Any, outputs: Any) -> Any:
-        targets = loader.batches[loader.current][1]
+        number = loader.number_of(inputs[0])
+        targets = loader.batches[number][1]
         answered.append(True)
-        return known_answer(outputs, targets, strength(loader.current), loader.bounded)
+        return known_answer(outputs, targets, strength(number), loader.bounded)
 
     hook = program.model.register_forward_hook(answer) if strength is not None else None
     try:

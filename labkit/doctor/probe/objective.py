@@ -18,7 +18,8 @@ class ObjectiveEvidence:
 
     loss: of the first call of loss_fn, None if there was none that could be repeated. outputs, numbers, sequences: see
     there. weight_of_batch: what backward began from, divided by what loss_fn gave; batch: samples of that update, the
-    same in all of them or None. whole_targets: whether the loader gives targets of whole numbers.
+    same in all of them or None. whole_targets: whether the loader gives targets of whole numbers. as_loaded: whether
+    the loss gets the targets in the shape in which the loader gives them.
     """
 
     loss: LossEvidence | None = None
@@ -28,6 +29,7 @@ class ObjectiveEvidence:
     weight_of_batch: float | None = None
     batch: int | None = None
     whole_targets: bool = False
+    as_loaded: bool = False
     own_step: bool = False
 
     @property
@@ -64,6 +66,7 @@ def _weight(recording: Recording, seen: ObjectiveEvidence) -> None:
     """Compare what backward began from with what loss_fn gave."""
     targets = recording.updates[0].batch[1]
     seen.whole_targets = not targets.is_floating_point()
+    seen.as_loaded = seen.loss is not None and seen.loss.targets == tuple(targets.shape)
     update = recording.updates[0]
     seen.batch = len(targets)
     backward = [mark.loss for mark in update.marks if mark.kind == "backward"]

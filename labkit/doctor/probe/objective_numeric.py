@@ -5,6 +5,7 @@ import math
 import re
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from labkit.doctor.program import Program
 from labkit.doctor.recording import Recording, Update, leaves, mapped
 
 SECONDS = 0.12  # for looking through the training data
+MASKS = ("masked_fill", "masked_fill_", "where", "full", "full_like", "triu", "tril")  # put infinity there on purpose
 USUAL = 1e4  # outputs beyond this are the result of an explosion, not its cause
 
 
@@ -39,21 +41,26 @@ class NumericEvidence:
 
 
 class FirstNonFinite(TorchFunctionMode):
-    """Remembers the first operation that makes NaN out of finite numbers; infinity if there is no NaN."""
+    """Remembers the first operation, or the first derivative of one, that makes NaN or infinity."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.nan, self.infinity = "", ""
+        self.operation = ""
+
+    def _after_backward(self, name: str, given: tuple, received: tuple) -> None:
+        if not self.operation and _finite(received) and not _finite(given):
+            self.operation = "the derivative of " + re.sub(r"Backward\d*$", "", name).lower()
 
     def __torch_function__(self, function: Any, types: Any, arguments: tuple = (), named: dict | None = None) -> Any:
         result = function(*arguments, **(named or {}))
-        if isinstance(result, Tensor) and result.is_floating_point():
-            value = result.detach()
-            name = getattr(function, "__name__", str(function))
-            if not self.nan and bool(value.isnan().any()):
-                self.nan = name
-            elif not self.infinity and bool(value.isinf().any()):
-                self.infinity = name
+        name = getattr(function, "__name__", str(function))
+        if not isinstance(result, Tensor) or not result.is_floating_point() or name.startswith("__"):
+            return result
+        value = result.detach()
+        if not self.operation and bool(value.isnan().any() if name in MASKS else not value.isfinite().all()):
+            self.operation = name
+        if result.grad_fn is not None:
+            result.grad_fn.register_hook(partial(self._after_backward, result.grad_fn.name()))
         return result
 
 
@@ -114,15 +121,9 @@ def _name_operation(copy: Program, batch: Any, seen: NumericEvidence, weights: d
     copy.model.load_state_dict(weights, strict=False)
     copy.model.train()
     mode = FirstNonFinite()
-    try:
-        with randomness.frozen_randomness(0), mode, torch.autograd.set_detect_anomaly(True):
-            copy.step(batch)
-    except Exception as error:  # anomaly mode says which operation it was by raising
-        found = re.search(r"Function '(\w+?)(?:Backward\d*)?' returned nan", str(error))
-        if found and not mode.nan:
-            seen.operation = f"the derivative of {found[1].lower()}"
-    if not seen.operation:
-        seen.operation = mode.infinity or mode.nan
+    with contextlib.suppress(Exception), randomness.frozen_randomness(0), mode:  # whatever the user's step raises
+        copy.step(batch)
+    seen.operation = mode.operation
 
 
 def _try(program: Program, batch: Any, when: str, seen: NumericEvidence) -> None:
@@ -211,7 +212,7 @@ def _as_large_as_targets(program: Program, recording: Recording, seen: NumericEv
                 with mode:
                     copy.model(*inputs)
                 hook.remove()
-                seen.operation = mode.infinity or mode.nan
+                seen.operation = mode.operation
                 return
             grown = outputs.abs().max().item()
             if grown <= largest:

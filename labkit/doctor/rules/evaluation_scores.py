@@ -27,7 +27,7 @@ def right_is_not_better(evidence: Evidence) -> Finding | None:
     if not seen.reads or seen.right is None or seen.wrong is None or seen.right > seen.wrong:
         return None
     loss = evidence.objective.loss
-    if loss is None or loss.right is None or not loss.right < loss.wrong:
+    if loss is None or loss.right is None or not loss.right < loss.wrong or not evidence.objective.as_loaded:
         return None  # the loss, too, has another opinion of what a right answer is: a distance, for example
     return _wrong(
         f"A model that is always right gets {seen.right:.3g}, one that is always wrong {seen.wrong:.3g}.",
@@ -51,7 +51,13 @@ def remembers(evidence: Evidence) -> Finding | None:
 def one_batch_counts(evidence: Evidence) -> Finding | None:
     """Of three equal batches one decides everything."""
     seen = evidence.evaluation.scores
-    if seen.right is None or seen.first is None or seen.last is None or seen.right <= seen.wrong:
+    if (
+        not evidence.objective.as_loaded
+        or seen.right is None
+        or seen.first is None
+        or seen.last is None
+        or seen.right <= seen.wrong
+    ):
         return None
     for place, alone, other in (("last", seen.last, seen.first), ("first", seen.first, seen.last)):
         if _close(alone, seen.right, seen) and _close(other, seen.wrong, seen):
@@ -67,7 +73,7 @@ def one_batch_counts(evidence: Evidence) -> Finding | None:
 def uneven_batches(evidence: Evidence) -> Finding | None:
     """The last, smaller batch counts as much as a full one, or is counted as a full one."""
     seen = evidence.evaluation.scores
-    if seen.sizes is None or seen.right_uneven is None or seen.right <= seen.wrong:
+    if not evidence.objective.as_loaded or seen.sizes is None or seen.right_uneven is None or seen.right <= seen.wrong:
         return None
     full, last, number = seen.sizes
     samples = full * (number - 1) + last

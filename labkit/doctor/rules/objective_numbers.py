@@ -32,7 +32,7 @@ def not_finite(evidence: Evidence) -> Finding | None:
         fix,
         "torch.isfinite(loss) in every batch, and torch.autograd.set_detect_anomaly(True) stays silent",
         "05",
-        weight=9,
+        weight=9.6,
         explains=(
             "lr_too_high",
             "dead_units",

@@ -16,7 +16,7 @@ def _broadcast(what: str, fix: str) -> Finding:
         fix,
         "outputs.shape == targets.shape",
         "05",
-        weight=9,
+        weight=9.6,
         explains=(
             "axis_mixup",
             "lr_too_low",
