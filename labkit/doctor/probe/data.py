@@ -1,16 +1,57 @@
-"""The probe of the data."""
+"""The probe of the data: their values, how they are delivered, and how the two parts go together."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
+from labkit import randomness
+from labkit.doctor.probe.data_order import OrderEvidence, look_at_order
+from labkit.doctor.probe.data_parts import PartsEvidence, look_at_parts
+from labkit.doctor.probe.data_reading import Samples, draw, has_places, loaders_of, read, size, spread_out, stacked
+from labkit.doctor.probe.data_values import ValuesEvidence, look_at_values
 from labkit.doctor.program import Program
 from labkit.doctor.recording import Recording
+
+#: As many samples of a part are read if there is time; a data set that is no larger is read completely.
+MOST_READ = 2000
 
 
 @dataclass
 class DataEvidence:
-    """What was seen of the data."""
+    """What was seen of the data, by topic."""
+
+    values: ValuesEvidence = field(default_factory=ValuesEvidence)
+    order: OrderEvidence = field(default_factory=OrderEvidence)
+    parts: PartsEvidence = field(default_factory=PartsEvidence)
 
 
 def look(program: Program, recording: Recording) -> DataEvidence:
-    """Look at the data: take copies of the program; the recording has some updates and an evaluation of one."""
-    return DataEvidence()
+    """Look at the data: read copies of the loaders; the recording has some updates of one copy of the program."""
+    seen = DataEvidence()
+    loaders = _or(loaders_of, {"train": None, "val": None}, program)
+    if loaders["train"] is None:
+        return seen
+    batches = {part: _or(draw, [], loader) for part, loader in loaders.items() if loader is not None}
+    samples = {part: _or(_samples, None, loader, batches.get(part, [])) for part, loader in loaders.items()}
+    with randomness.frozen_randomness(0):
+        seen.values = _or(look_at_values, seen.values, program, recording, batches, samples)
+        seen.order = _or(look_at_order, seen.order, program, _or(loaders_of, loaders, program))
+        seen.parts = _or(look_at_parts, seen.parts, samples, loaders)
+    return seen
+
+
+def _samples(loader: Any, batches: list[Any]) -> Samples | None:
+    """Return samples by their place where that is possible, otherwise those of the batches."""
+    if loader is None:
+        return None
+    if has_places(loader) and loader.batch_sampler is not None:
+        return read(loader, spread_out(size(loader), MOST_READ))
+    return stacked(batches)
+
+
+def _or(look_at: Callable, otherwise: Any, *arguments: Any) -> Any:
+    """Return what a look gives; whatever the user's data raise, the other value."""
+    try:
+        return look_at(*arguments)
+    except Exception:  # what cannot be examined stays unexamined
+        return otherwise

@@ -1,8 +1,5 @@
 """What is wrong with the data: rules from the evidence to a finding."""
 
-from collections.abc import Callable
+from labkit.doctor.rules import data_order, data_parts, data_values
 
-from labkit.doctor.evidence import Evidence
-from labkit.doctor.finding import Finding
-
-RULES: list[Callable[[Evidence], Finding | None]] = []
+RULES = [*data_values.RULES, *data_order.RULES, *data_parts.RULES]
