@@ -3,7 +3,6 @@
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,9 +26,9 @@ class LossEvidence:
     always right or wrong. several: share of samples whose targets mark none or more than one class. unpaired: whether
     it stays the same when the targets are given to other samples; unpaired_column: a column of the targets for which
     that is so. doubled: what the loss of a batch is multiplied with when every sample comes twice. breaks_at: how large
-    outputs must be for the loss to become NaN or infinite. never: whether "no" for everything is the best answer among those
-    that are the same for everything, although some targets are "yes". task, penalty: the loss without the additional outputs, and
-    what these add. dtype: of the targets.
+    outputs must be for the loss to become NaN or infinite. never: whether "no" for everything is the best answer among
+    those that are the same for everything, although some targets are "yes". task, penalty: the loss without the
+    additional outputs, and what these add. dtype: of the targets.
     """
 
     outputs: tuple[int, ...] = ()

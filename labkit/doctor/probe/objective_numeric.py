@@ -65,7 +65,7 @@ class FirstNonFinite(TorchFunctionMode):
 
 
 def look_at_numbers(program: Program, recording: Recording) -> NumericEvidence:
-    """Look for NaN in the recorded updates, in the last batch, in all training data, and at outputs as large as the targets."""
+    """Look for NaN in the recorded updates, the last batch, all training data, and outputs as large as targets."""
     seen = NumericEvidence()
     for search in (_recorded, _last_batch, _all_data, _as_large_as_targets):
         with contextlib.suppress(Exception):  # whatever the user's pieces raise

@@ -2,7 +2,6 @@
 
 import contextlib
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor

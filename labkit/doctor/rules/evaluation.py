@@ -17,14 +17,18 @@ def evaluated_in_training_mode(evidence: Evidence) -> Finding | None:
         verify = "two evaluations of the same weights give the same score"
     else:
         rate, times = seen.dropped
-        what = f"Dropout with p={rate:g} is on {times} times while the evaluation runs, although the layers are in eval mode."
+        what = (
+            f"Dropout with p={rate:g} is on {times} times while the evaluation runs, although the layers are in "
+            "eval mode."
+        )
         fix = f"x = F.dropout(x, {rate:g}, training=self.training)   # or nn.Dropout({rate:g}) as a layer"
         verify = "model.eval(); torch.equal(model(x), model(x))"
     return Finding(
         "train_eval_mode",
         "fail",
         what,
-        "In training mode dropout deletes at random and batch norm uses the batch at hand: that is another network than the one you will use.",
+        "In training mode dropout deletes at random and batch norm uses the batch at hand: that is another "
+        "network than the one you will use.",
         fix,
         verify,
         "05",
@@ -61,7 +65,8 @@ def weights_changed(evidence: Evidence) -> Finding | None:
     return Finding(
         "checkpoint_state" if seen.restored else "weights_reset",
         "fail",
-        f"The evaluation changes {len(seen.changed_weights)} weights ({_names(seen.changed_weights)}) although the score "
+        f"The evaluation changes {len(seen.changed_weights)} weights ({_names(seen.changed_weights)}) although "
+        "the score "
         f"had become better.{again}",
         "An evaluation looks; what it writes into the weights is lost training.",
         "# restore a saved state once, after the last epoch:\nmodel.load_state_dict(best_state)",

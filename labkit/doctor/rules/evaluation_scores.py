@@ -15,7 +15,8 @@ def other_data(evidence: Evidence) -> Finding | None:
     if seen.reads != 0 or seen.of_training is None or seen.of_training < 0.9:
         return None
     return _wrong(
-        f"evaluate(model, loader) reads no batch of its loader; {100 * seen.of_training:.0f} % of the samples that it reads are training samples.",
+        f"evaluate(model, loader) reads no batch of its loader; {100 * seen.of_training:.0f} % of the samples "
+        "that it reads are training samples.",
         "for inputs, targets in loader:   # the argument, not a loader from outside",
         "the score of an untrained and of a trained model differ less on new data than on training data",
     )
@@ -31,7 +32,8 @@ def right_is_not_better(evidence: Evidence) -> Finding | None:
         return None  # the loss, too, has another opinion of what a right answer is: a distance, for example
     return _wrong(
         f"A model that is always right gets {seen.right:.3g}, one that is always wrong {seen.wrong:.3g}.",
-        "predictions = model(inputs).argmax(dim=1)   # over the classes\nright += (predictions == targets).sum().item()",
+        "predictions = model(inputs).argmax(dim=1)   # over the classes\nright += (predictions == "
+        "targets).sum().item()",
         "outputs made from the targets get the best score there is",
     )
 
@@ -42,7 +44,8 @@ def remembers(evidence: Evidence) -> Finding | None:
     if seen.right is None or seen.again is None or _close(seen.again, seen.wrong, seen):
         return None
     return _wrong(
-        f"A model that is always wrong gets {seen.wrong:.3g}, and {seen.again:.3g} if a right one was evaluated before.",
+        f"A model that is always wrong gets {seen.wrong:.3g}, and {seen.again:.3g} if a right one was evaluated "
+        "before.",
         "meter.reset()   # or count from zero, at the start of every evaluation",
         "the same weights get the same score, whatever was evaluated before",
     )
@@ -62,7 +65,8 @@ def one_batch_counts(evidence: Evidence) -> Finding | None:
     for place, alone, other in (("last", seen.last, seen.first), ("first", seen.first, seen.last)):
         if _close(alone, seen.right, seen) and _close(other, seen.wrong, seen):
             return _wrong(
-                f"Of three equal batches only the {place} one counts: right there and wrong elsewhere gets {alone:.3g}, "
+                f"Of three equal batches only the {place} one counts: right there and wrong elsewhere gets "
+                f"{alone:.3g}, "
                 f"as right everywhere does.",
                 "right += (predictions == targets).sum().item()   # inside the loop, for every batch",
                 "the score changes when the predictions in any batch change",
@@ -80,7 +84,8 @@ def uneven_batches(evidence: Evidence) -> Finding | None:
     fix = "right += (predictions == targets).sum().item()\ncount += len(targets)\n...\nreturn right / count"
     if seen.right == 1 and seen.wrong >= 0 and not _close(seen.right_uneven, 1.0, seen):
         return _wrong(
-            f"With {samples} samples in batches of {full} a model that is always right gets {seen.right_uneven:.4g}, not 1.",
+            f"With {samples} samples in batches of {full} a model that is always right gets "
+            f"{seen.right_uneven:.4g}, not 1.",
             fix,
             "outputs made from the targets get the score 1",
         )
@@ -91,7 +96,8 @@ def uneven_batches(evidence: Evidence) -> Finding | None:
     if last > full / 3 or seen.share_of_last - due < 0.03 or off < 0.01 * min(scale, 1.0):
         return None
     return _wrong(
-        f"The last batch has {last} of {samples} samples ({100 * due:.1f} %) and counts for {100 * seen.share_of_last:.1f} % "
+        f"The last batch has {last} of {samples} samples ({100 * due:.1f} %) and counts for "
+        f"{100 * seen.share_of_last:.1f} % "
         f"of the score: {seen.as_it_is:.4g} instead of {seen.at_once:.4g}.",
         fix,
         "the score is the same with another batch size",
@@ -108,8 +114,10 @@ def wrong_threshold(evidence: Evidence) -> Finding | None:
     if seen.clear != 1 or seen.narrow > 0.9:
         return None
     return _wrong(
-        f"A model that is right by a margin of 0.2 gets {seen.narrow:.3g}, by a margin of 1.5 it gets {seen.clear:.3g}.",
-        "predictions = logits > 0        # a logit of 0 is a probability of 0.5\n# or: torch.sigmoid(logits) > 0.5, once",
+        f"A model that is right by a margin of 0.2 gets {seen.narrow:.3g}, by a margin of 1.5 it gets "
+        f"{seen.clear:.3g}.",
+        "predictions = logits > 0        # a logit of 0 is a probability of 0.5\n# or: torch.sigmoid(logits) > "
+        "0.5, once",
         "outputs made from the targets get the best score there is, whatever their size",
     )
 

@@ -65,7 +65,7 @@ def with_loss(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Progr
 
 
 class Changed:
-    """A loss that calls another one, with something changed; a class of its own so that a Program with it can be copied."""
+    """A loss that calls another one, with something changed; a class, so that a Program with it can be copied."""
 
     def __init__(self, loss_fn: Callable, change: Callable):
         self.loss_fn, self.change = loss_fn, change

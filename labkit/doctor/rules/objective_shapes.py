@@ -109,7 +109,8 @@ def heavy_penalty(evidence: Evidence) -> Finding | None:
     return Finding(
         "loss_scaling",
         "warn",
-        f"Of the loss {loss.task + loss.penalty:.3g} the task is {loss.task:.3g}; {loss.penalty:.3g} come from the other outputs.",
+        f"Of the loss {loss.task + loss.penalty:.3g} the task is {loss.task:.3g}; {loss.penalty:.3g} come from "
+        "the other outputs.",
         "The optimizer works on the larger part and gives up the task for it.",
         f"loss = task + {loss.task / loss.penalty / 10:.1g} * penalty",
         "print both parts of the loss: the task is the larger one",
@@ -135,7 +136,10 @@ def sees_what_it_predicts(evidence: Evidence) -> Finding | None:
         fix = "loss = F.cross_entropy(outputs.flatten(0, 1), targets.flatten())   # the data are shifted already"
     elif seen.lead <= 0 and seen.sees:
         place = "the input at its own place" if seen.lead == 0 else f"the input {-seen.lead} places before"
-        what = f"The target of each output is {place}, which the model has just read: changing that input changes the output."
+        what = (
+            f"The target of each output is {place}, which the model has just read: changing that input changes "
+            "the output."
+        )
         fix = "inputs, targets = text[:, :-1], text[:, 1:]   # the next one"
     else:
         return None
