@@ -178,13 +178,17 @@ def _is_nothing(norm: float | None, seen: GraphEvidence) -> bool:
 
 
 def _shake(model: nn.Module, names: list[str]) -> None:
+    """Add noise to parameters, with an odd seed: a usual one might repeat the numbers of the weights."""
+    draw = torch.Generator().manual_seed(920_419_823)
     with torch.no_grad():
         for name in names:
             parameter = model.get_parameter(name)
-            parameter.add_(torch.randn_like(parameter) * (parameter.abs().mean() + 0.1))
+            noise = torch.randn(parameter.shape, generator=draw).to(parameter)
+            parameter.add_(noise * (parameter.abs().mean() + 0.1))
 
 
 def _compare_flags(program: Program, recording: Recording, names: set[str], seen: GraphEvidence) -> None:
+    """Find parameters that had a gradient in the last update and are frozen after the evaluation."""
     if not recording.scores and recording.evaluation_error is None:
         return
     last = recording.updates[-1]

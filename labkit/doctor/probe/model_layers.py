@@ -154,8 +154,10 @@ def _masked(operation: Operation) -> float:
     given, output = operation.given, operation.output
     if given is None or not isinstance(output, Tensor) or given.shape != output.shape or not given.numel():
         return 0.0
-    gone = output != given if operation.name in ("masked_fill", "where") else (output == 0) & (given != 0)
-    return gone.float().mean().item()
+    if operation.name in ("masked_fill", "where"):
+        return (output != given).float().mean().item()
+    there = given != 0
+    return ((output == 0) & there).sum().item() / max(there.sum().item(), 1)
 
 
 def _narrow_layers(program: Program, seen: LayersEvidence) -> None:

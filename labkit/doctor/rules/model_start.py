@@ -7,7 +7,7 @@ from labkit.doctor.finding import Finding
 from labkit.doctor.rules.model_mends import he_weights, leaky, rectified_signals, unit_signals
 from labkit.doctor.rules.updates import _names
 
-LARGEST_GAIN = 5.0  # spread of weights x root of inputs; He's are 1.41
+LARGEST_GAIN, SMALLEST_GAIN = 5.0, 0.05  # spread of weights x root of inputs; He's are 1.41
 
 
 def equal_units(evidence: Evidence) -> Finding | None:
@@ -69,6 +69,29 @@ def too_large(evidence: Evidence) -> Finding | None:
     )
 
 
+def too_small(evidence: Evidence) -> Finding | None:
+    """Weights far below what their inputs need: signals and gradients shrink from layer to layer."""
+    gains = evidence.model.start.gains
+    small = {name: gain for name, gain in gains.items() if gain < SMALLEST_GAIN}
+    if len(small) < 2 or len(small) < len(gains) - 1:
+        return None
+    name, gain = min(small.items(), key=lambda item: item[1])
+    return Finding(
+        "bad_init",
+        "warn",
+        f"{len(small)} of {len(gains)} weight matrices are far too small for their number of inputs, {name} by a "
+        f"factor of {math.sqrt(2) / max(gain, 1e-12):.0f}.",
+        "Each such layer makes the signal smaller, and the gradient on its way back too.",
+        f"nn.init.kaiming_normal_(model.get_parameter({name!r}))  # spread root(2 / inputs)",
+        "the activations of all layers have about the same spread",
+        "04",
+        mend=he_weights,
+        confirm=True,
+        weight=4,
+        explains=("lr_too_low",),
+    )
+
+
 def all_dead(evidence: Evidence) -> Finding | None:
     """A whole layer of rectified units gives exactly zero on every sample."""
     start = evidence.model.start
@@ -106,6 +129,7 @@ def mostly_dead(evidence: Evidence) -> Finding | None:
         "(activation > 0).any(dim=0).float().mean() is near 1",
         "04",
         mend=leaky,
+        instead=(he_weights,),
         confirm=True,
         weight=3,
     )
@@ -137,4 +161,4 @@ def vanishing(evidence: Evidence) -> Finding | None:
     )
 
 
-RULES = [equal_units, too_large, all_dead, mostly_dead, vanishing]
+RULES = [equal_units, too_large, too_small, all_dead, mostly_dead, vanishing]

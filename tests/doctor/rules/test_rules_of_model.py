@@ -42,6 +42,10 @@ def far_too_large(layer):
     nn.init.normal_(layer.weight, std=10.0)
 
 
+def next_to_nothing(layer):
+    nn.init.normal_(layer.weight, std=1e-3)
+
+
 def usual(layer):
     layer.reset_parameters()
 
@@ -129,6 +133,7 @@ PAIRS = {
     "rounded in the middle": ("graph_detached", lambda: cut_by(torch.round), lambda: cut_by(torch.tanh)),
     "all weights equal": ("bad_init", lambda: hidden_weights(filled), lambda: hidden_weights(usual)),
     "weights too large": ("bad_init", lambda: hidden_weights(far_too_large), low_rank),
+    "weights too small": ("bad_init", lambda: hidden_weights(next_to_nothing), lambda: hidden_weights(usual)),
     "always below zero": ("dead_units", lambda: rectified_below(2.0), lambda: rectified_below(0.0)),
     "sigmoids": ("vanishing_gradient", lambda: mlp(6, *[8] * 10, 2, activation=nn.Sigmoid), lambda: mlp(6, 8, 8, 2)),
     "dropout without end": ("train_eval_mode", lambda: dropping(True), lambda: dropping(False)),
