@@ -177,7 +177,7 @@ def _unfit(outputs: Any, targets: Any) -> tuple[str, str]:
     if whole and outputs.dim() == 2 and shape[1] > 1 and tuple(targets.shape) == (shape[0], 1):
         return f"The class numbers have the shape {tuple(targets.shape)}", "targets = targets.squeeze(1)"
     beyond = not whole and bool(targets.min() < 0 or targets.max() > 1)
-    if same_shape and beyond and outputs.min() >= 0 and outputs.max() <= 1:
+    if tuple(targets.shape) == shape and beyond and outputs.min() >= 0 and outputs.max() <= 1:
         text = f"The targets go from {targets.min():g} to {targets.max():g}, where the loss takes 0 to 1"
         return text, "targets = (targets > 0).float()"
     return "", ""

@@ -42,6 +42,15 @@ def standardised(program: Program) -> None:
             setattr(program, name, Changed(loader, lambda inputs: (inputs - mean) / spread))
 
 
+def to_one(program: Program) -> None:
+    """Divide all inputs by the largest of the training data: bytes come to lie between 0 and 1."""
+    largest = stacked(draw(program.train_loader)).inputs.abs().max()
+    for name in ("train_loader", "val_loader"):
+        loader = getattr(program, name)
+        if loader is not None:
+            setattr(program, name, Changed(loader, lambda inputs: inputs / largest))
+
+
 def validation_like_training(sign: float) -> Callable[[Program], None]:
     """Return a fix that gives validation inputs the mean and deviation of training; sign -1 turns them over."""
 

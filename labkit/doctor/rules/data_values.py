@@ -2,7 +2,7 @@
 
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
-from labkit.doctor.rules.data_mends import standardised
+from labkit.doctor.rules.data_mends import standardised, to_one
 
 
 def not_finite(evidence: Evidence) -> Finding | None:
@@ -65,6 +65,7 @@ def scale(evidence: Evidence) -> Finding | None:
         "x.mean() is near 0 and x.std() near 1",
         "07",
         mend=standardised,
+        instead=(to_one,),
         confirm=True,
         weight=6,
         explains=("lr_too_high", "lr_too_low", "dead_units", "bad_init"),
