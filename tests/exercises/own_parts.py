@@ -170,10 +170,10 @@ def step_that_returns_the_graph(model, loss_fn, optimizer, inputs, targets):
 
 
 RIGHT = {
-    "linear": [LinearOtherNames, LinearTransposed, nn.Linear],
-    "conv2d": [ConvByPosition, ConvByMatrix, nn.Conv2d],
-    "batch_norm": [NormWithShapes, nn.BatchNorm2d],
-    "dropout": [DropoutByBernoulli, DropoutByWhere, nn.Dropout],
+    "linear": [LinearOtherNames, LinearTransposed],
+    "conv2d": [ConvByPosition, ConvByMatrix],
+    "batch_norm": [NormWithShapes],
+    "dropout": [DropoutByBernoulli, DropoutByWhere],
     "loss": [loss_by_library, loss_by_one_hot, F.cross_entropy],
     "optimizer": [SGDWithRateInside, SGDFromTorch],
     "batches": [list_of_batches],

@@ -1,7 +1,10 @@
 """Each part that can be swapped in: right ways are right, wrong ones are named, stubs are not attempted."""
 
 import pytest
+import torch
+import torch.nn.functional as F
 from own_parts import RIGHT
+from torch import nn
 
 from labkit.exercises.declaration import defined_by
 from labkit.exercises.parts import PARTS
@@ -32,6 +35,42 @@ def test_other_right_ways_are_right(name, answer, attempt):
 def test_each_wrong_idea_is_named(name, misconception, attempt):
     result = PARTS[name].judge(misconception.answer, attempt)
     assert (result.outcome, result.misconception) == ("wrong", misconception.name), result.plain
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [("linear", nn.Linear), ("conv2d", nn.Conv2d), ("batch_norm", nn.BatchNorm2d), ("dropout", nn.Dropout)],
+)
+def test_torchs_own_layer_is_told_whether_given_inherited_or_deep_inside(name, own):
+    class Inside(nn.Module):
+        def __init__(self, *sizes, **settings):
+            super().__init__()
+            self.steps = nn.Sequential(nn.Identity(), own(*sizes, **settings))
+
+        def forward(self, x):
+            return self.steps(x)
+
+    for answer in (own, type("Inherited", (own,), {}), Inside):
+        assert PARTS[name].judge(answer).misconception == "you used the library's own layer"
+
+
+def test_helpers_of_torch_and_modules_of_ones_own_are_right():
+    class Parameters(nn.Module):
+        def __init__(self, *shape):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(*shape) / shape[1] ** 0.5 / shape[-1])
+            self.bias = nn.Parameter(torch.zeros(shape[0]))
+
+    class Conv2d(nn.Module):
+        def __init__(self, inputs, outputs, kernel_size, padding=0):
+            super().__init__()
+            self.kept = Parameters(outputs, inputs, kernel_size, kernel_size)
+            self.steps = nn.Sequential(nn.ZeroPad2d(padding), nn.Identity())
+
+        def forward(self, x):
+            return F.conv2d(self.steps(x), self.kept.weight, self.kept.bias)
+
+    assert PARTS["conv2d"].judge(Conv2d).is_right
 
 
 def test_every_part_has_several_wrong_ideas():

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from own_parts import RIGHT
+from own_parts import RIGHT, LinearOtherNames
 from torch import nn
 
 from labkit.errors import LabkitError
@@ -63,7 +63,7 @@ def test_nothing_attempted_is_neither_right_nor_an_error():
 
 
 def test_a_part_that_passes_its_check_and_breaks_in_training_is_said():
-    class Forgetful(nn.Linear):
+    class Forgetful(LinearOtherNames):
         def forward(self, x):
             return super().forward(x) * (0.5 if len(x) > 20 else 1)
 

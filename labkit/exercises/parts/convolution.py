@@ -24,6 +24,15 @@ class _Conv2d(nn.Module):
         return F.conv2d(x, self.weight, self.bias, padding=self.padding)
 
 
+class _TorchsOwn(nn.Module):
+    def __init__(self, inputs: int, outputs: int, kernel_size: int, padding: int = 0):
+        super().__init__()
+        self.convolution = nn.Conv2d(inputs, outputs, kernel_size, padding=padding)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.convolution(x)
+
+
 class _Flipped(_Conv2d):
     def forward(self, x: Tensor) -> Tensor:
         return F.conv2d(x, self.weight.flip(2, 3), self.bias, padding=self.padding)
@@ -119,11 +128,18 @@ CONV2D = Exercise(
     hints=(
         "`F.pad(x, (left, right, top, bottom))` puts zeros around the last two dimensions.",
         "`x.unfold(2, k, 1).unfold(3, k, 1)` is a view of all windows: (B, inputs, H, W, k, k). Nothing is copied.",
-        '`torch.einsum("bihwkl,oikl->bohw", windows, self.weight)`; the bias needs the shape `(outputs, 1, 1)`.',
+        "Each letter of `torch.einsum` is an axis: the windows are `bihwkl`, the weight is `oikl`, wanted is `bohw`. "
+        "What is missing behind the arrow is summed over. The bias needs the shape `(outputs, 1, 1)`.",
     ),
     cases=_cases,
     run=run_layer,
     misconceptions=(
+        Misconception(
+            "you used the library's own layer",
+            _TorchsOwn,
+            "All numbers are right, for `nn.Conv2d` computed them. Here you write what stands inside of it: the "
+            "parameters (`nn.Parameter`), and the sum over windows in `forward`.",
+        ),
         Misconception(
             "the kernel is flipped",
             _Flipped,

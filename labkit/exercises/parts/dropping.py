@@ -4,10 +4,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
 
 from labkit.exercises.declaration import Misconception
 from labkit.exercises.exercise import Exercise
 from labkit.exercises.families import need_module
+from labkit.exercises.parts.layers import holds_torchs_own
 
 _SIDE = 400  # rows and columns of the ones that are dropped: enough to tell 0.30 from 0.31
 
@@ -24,6 +26,7 @@ def _run(answer: Any, p: float) -> Any:
     evaluated = layer.eval()(ones)
     kept = first[~dropped].detach().unique()
     return {
+        "torch's own layer does the work": holds_torchs_own(layer, _DropoutNd),
         "share of zeros": _share(dropped, p),
         "what the kept ones became": [round(value, 4) for value in kept[:3].tolist()],
         "the rows differ": not bool((dropped == dropped[:1]).all()),
@@ -52,6 +55,15 @@ class _Dropout(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x * self.mask(x) / (1 - self.p) if self.training else x
+
+
+class _TorchsOwn(nn.Module):
+    def __init__(self, p: float = 0.5):
+        super().__init__()
+        self.dropout = nn.Dropout(p)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.dropout(x)
 
 
 class _Unscaled(_Dropout):
@@ -133,11 +145,17 @@ DROPOUT = Exercise(
     hints=(
         "`torch.rand_like(x)` draws a number between 0 and 1 for each element; it is below `p` with probability `p`.",
         "Dividing by `1 - p` keeps the mean: a share of `1 - p` is left, each a little larger.",
-        "`self.training` tells the mode; `x * (torch.rand_like(x) >= self.p) / (1 - self.p)`.",
+        "`self.training` tells the mode. A tensor of True and False can be multiplied with `x`: False makes it 0.",
     ),
     cases=lambda generator: [(0.3,), (0.8,)],
     run=_run,
     misconceptions=(
+        Misconception(
+            "you used the library's own layer",
+            _TorchsOwn,
+            "All is right, for `nn.Dropout` did it. Here you write what stands inside of it: a draw for each number, "
+            "and a look at `self.training`.",
+        ),
         Misconception(
             "what is kept is not scaled",
             _Unscaled,

@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.conv import _ConvNd
 
 from labkit.exercises.families import need_module
 
@@ -39,6 +41,11 @@ def _fits(parameter: Tensor, wanted: Tensor) -> bool:
     return same or rows_alike or (wanted.ndim == 2 and parameter.shape == wanted.shape[::-1])
 
 
+def holds_torchs_own(layer: nn.Module, kind: type[nn.Module]) -> bool:
+    """Tell whether a layer of the learner's is, or has inside, the layer of torch that it is to be in place of."""
+    return any(isinstance(part, kind) for part in layer.modules())
+
+
 def run_layer(
     answer: Any, sizes: tuple[int, ...], settings: dict[str, int], values: dict[str, Tensor], inputs: Tensor
 ) -> Any:
@@ -53,6 +60,8 @@ def run_layer(
         return ...
     mine = matched(layer, values)
     observed: dict[str, Any] = {"parameters": _parameters_text(layer, values if mine else None)}
+    kind = nn.Linear if values["weight"].ndim == 2 else _ConvNd
+    observed["torch's own layer does the work"] = holds_torchs_own(layer, kind)
     names = ("initial weights", "output", *(f"gradient of {name}" for name in ("the input", *values)))
     if mine is None or not isinstance(first, Tensor):
         return observed | dict.fromkeys(names) | {"output": first if not isinstance(first, Tensor) else None}
@@ -82,6 +91,7 @@ def run_in_both_modes(answer: Any, values: dict[str, Tensor], batches: list[Tens
     layer = answer(features)
     mine = matched(layer, values)
     observed: dict[str, Any] = {"parameters": _parameters_text(layer, values if mine else None)}
+    observed["torch's own layer does the work"] = holds_torchs_own(layer, _BatchNorm)
     names = ("outputs in training", "gradient of the input", "output in evaluation", "buffers", "second evaluation")
     if mine is None:
         return observed | dict.fromkeys(names)

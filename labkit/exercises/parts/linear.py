@@ -21,6 +21,15 @@ class _Linear(nn.Module):
         return x @ self.weight.T + self.bias
 
 
+class _TorchsOwn(nn.Module):
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__()
+        self.linear = nn.Linear(inputs, outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x)
+
+
 class _Unregistered(nn.Module):
     def __init__(self, inputs: int, outputs: int):
         super().__init__()
@@ -109,11 +118,18 @@ LINEAR = Exercise(
     hints=(
         "A tensor becomes a parameter of the module when it is an `nn.Parameter` and an attribute.",
         "Divide random weights by the square root of `inputs`: then an output is about as large as an input.",
-        "`self.weight = nn.Parameter(torch.randn(outputs, inputs) / inputs**0.5)`; `x @ self.weight.T + self.bias`.",
+        "In `forward` shapes decide: `x` is `(B, inputs)`, the weight `(outputs, inputs)`. Which of them must be "
+        "turned for `@` to leave `(B, outputs)`? The bias, `(outputs,)`, is added to each row by itself.",
     ),
     cases=_cases,
     run=run_layer,
     misconceptions=(
+        Misconception(
+            "you used the library's own layer",
+            _TorchsOwn,
+            "All numbers are right, for `nn.Linear` computed them. Here you write what stands inside of it: the "
+            "parameters (`nn.Parameter`), and the sum in `forward`.",
+        ),
         Misconception(
             "plain tensors are no parameters",
             _Unregistered,

@@ -44,6 +44,15 @@ class _BatchNorm2d(nn.Module):
         return x * self.weight[:, None, None] + self.bias[:, None, None]
 
 
+class _TorchsOwn(nn.Module):
+    def __init__(self, features: int, eps: float = 1e-5, momentum: float = 0.1):
+        super().__init__()
+        self.norm = nn.BatchNorm2d(features, eps, momentum)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(x)
+
+
 class _UnbiasedEverywhere(_BatchNorm2d):
     def statistics(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return x.mean((0, 2, 3)), x.var((0, 2, 3))
@@ -60,8 +69,7 @@ class _MomentumReversed(_BatchNorm2d):
 
 
 class _NeverUpdated(_BatchNorm2d):
-    def update(self, mean: Tensor, var: Tensor) -> None:
-        pass
+    def update(self, mean: Tensor, var: Tensor) -> None: ...
 
 
 class _BatchInEvaluation(_BatchNorm2d):
@@ -171,6 +179,11 @@ BATCH_NORM = Exercise(
     cases=_cases,
     run=run_in_both_modes,
     misconceptions=(
+        Misconception(
+            "you used the library's own layer",
+            _TorchsOwn,
+            "All is right, for `nn.BatchNorm2d` did it. Here you write what is in it: two parameters, two buffers.",
+        ),
         Misconception(
             "the batch is divided by the unbiased deviation",
             _UnbiasedEverywhere,
