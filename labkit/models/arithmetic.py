@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch.nn as nn
 
 from labkit.errors import ConfigError
+from labkit.models.dry_run import need_model
 from labkit.table import Table
 
 
@@ -38,6 +39,8 @@ class Window:
 
     def output_size(self, size: int) -> int:
         """Return how many places the window has on a side of `size`. Raises ConfigError when it has none."""
+        if type(size) is not int:
+            raise ConfigError(f"size={size!r} must be a whole number: the cells of a side.")
         if not self.fits(size):
             raise ConfigError(
                 f"A window that spans {self.span} does not fit into {size} + 2·{self.padding} = "
@@ -103,7 +106,9 @@ class ReceptiveField:
 
 def receptive_field(windows: Iterable[Window]) -> ReceptiveField:
     """Return what one cell sees of the input after these layers, one after the other."""
-    field = ReceptiveField()
+    field, windows = ReceptiveField(), list(windows)
+    if not all(isinstance(window, Window) for window in windows):
+        raise ConfigError(f"receptive_field takes windows, such as [Window(3), Window(3, stride=2)]; got {windows!r}.")
     for window in windows:
         field = field.after(window)
     return field
@@ -115,6 +120,7 @@ def windows_of(model: nn.Module, axis: int = 0) -> dict[str, Window]:
     axis: 0 for the height, 1 for the width. For models that are a chain of layers; branches are not looked for.
     Raises ConfigError for layers whose window this arithmetic does not describe.
     """
+    need_model(model)
     found = {}
     for name, layer in model.named_modules():
         if isinstance(layer, nn.Conv2d | nn.MaxPool2d | nn.AvgPool2d):
@@ -129,6 +135,10 @@ def windows_of(model: nn.Module, axis: int = 0) -> dict[str, Window]:
 
 def window_table(windows: dict[str, Window], size: int) -> Table:
     """Return one row for each layer: its settings, the size of the side after it, and what a cell then sees."""
+    if not isinstance(windows, dict):
+        raise ConfigError(
+            f"window_table takes what windows_of gives, windows by name; got {type(windows).__name__}."
+        )
     rows, field = [], ReceptiveField()
     start = size
     for name, window in windows.items():

@@ -6,6 +6,7 @@ import torch.nn as nn
 from torch.nn import Parameter
 
 from labkit.errors import ConfigError
+from labkit.models.dry_run import need_model
 
 
 def freeze(model: nn.Module, *names: str) -> nn.Module:
@@ -35,6 +36,7 @@ def trained_parameters(model: nn.Module) -> list[Parameter]:
 
     Raises ConfigError when all are frozen.
     """
+    need_model(model)
     found = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not found:
         raise ConfigError(f"All parameters of {type(model).__name__} are frozen: there is nothing to train.")
@@ -47,8 +49,11 @@ def _stay(layer: nn.Module, mode: bool = True) -> nn.Module:
 
 
 def _layers(model: nn.Module, names: tuple[str, ...]) -> list[nn.Module]:
+    need_model(model)
     layers = dict(model.named_modules())
     for name in names:
+        if not isinstance(name, str):
+            raise ConfigError(f"Layers are named by texts such as 'features.0', one after the other; got {name!r}.")
         if name.rstrip(".") not in layers:
             known = ", ".join(f"{child}." for child, _ in model.named_children())
             raise ConfigError(f"No layer of {type(model).__name__} is called {name!r}. It has {known or 'no layers'}")

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from labkit import randomness
 from labkit.errors import ConfigError
-from labkit.models.dry_run import left_as_it_was
+from labkit.models.dry_run import left_as_it_was, need_model
 from labkit.models.inspect import shape_trace
 from labkit.table import Table
 
@@ -54,6 +54,7 @@ def initialise(model: nn.Module, name: str, seed: int = 0) -> nn.Module:
     """
     if name not in INITS:
         raise ConfigError(f"Initialisation {name!r} is not known. Choose one of {', '.join(map(repr, INITS))}.")
+    need_model(model)
     with randomness.frozen_randomness(randomness.seed_for(seed, "initial weights")), torch.no_grad():
         for layer in model.modules():
             if isinstance(layer, nn.Linear | nn.modules.conv._ConvNd):
@@ -67,8 +68,8 @@ def deep(depth: int = 20, width: int = 128, activation: str = "relu") -> nn.Sequ
     """Return `depth` linear layers of `width` units, each with an activation: float (B, width) -> (B, width)."""
     if activation not in ACTIVATIONS:
         raise ConfigError(f"Activation {activation!r} is not known. Choose one of {', '.join(map(repr, ACTIVATIONS))}.")
-    if depth < 1 or width < 1:
-        raise ConfigError(f"depth={depth} and width={width} must be at least 1.")
+    if not all(type(size) is int and size >= 1 for size in (depth, width)):
+        raise ConfigError(f"depth={depth!r} and width={width!r} must be whole numbers of at least 1.")
     model = nn.Sequential()
     for _ in range(depth):
         model.append(nn.Sequential(nn.Linear(width, width), ACTIVATIONS[activation]()))
@@ -97,6 +98,8 @@ def signals(model: nn.Module, inputs: Tensor, seed: int = 0) -> list[Signal]:
     finally:
         for handle in handles:
             handle.remove()
+    if not isinstance(outputs, Tensor) or not passed:
+        raise ConfigError(f"{type(model).__name__} must return one tensor and have layers for a signal to pass.")
     noise = torch.randn(outputs.shape, generator=randomness.generator(seed, "gradient")).to(outputs)
     gradients = torch.autograd.grad(outputs, [one for _, one in passed], noise, materialize_grads=True)
     return [Signal(name, one.detach(), gradient) for (name, one), gradient in zip(passed, gradients, strict=True)]

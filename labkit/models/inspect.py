@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from labkit.errors import ConfigError
-from labkit.models.dry_run import left_as_it_was, zeros_for
+from labkit.models.dry_run import left_as_it_was, need_model, zeros_for
 from labkit.models.fixes import fix_for_forward, fix_for_inputs, fix_for_layer, own_line
 from labkit.table import Table
 
@@ -113,6 +113,7 @@ def _where(name: str, outputs: dict[str, str], error: Exception) -> str:
 
 def _refuse_lazy_layers(model: nn.Module) -> None:
     """Raise ConfigError for a layer such as nn.LazyLinear that no batch has given its size: a dry run would do so."""
+    need_model(model)
     for name, module in model.named_modules():
         if any(is_lazy(parameter) for parameter in module.parameters(recurse=False)):
             raise ConfigError(

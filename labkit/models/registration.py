@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from labkit.models.dry_run import left_as_it_was
+from labkit.errors import ConfigError
+from labkit.models.dry_run import left_as_it_was, need_model
 from labkit.models.inspect import shape_trace
 from labkit.models.reachable import Found, reachable
 from labkit.table import Table
@@ -73,6 +74,7 @@ def registration(
     The model is left as it was. Raises ConfigError when the example does not fit the model.
     """
     model = getattr(model, "_orig_mod", model)  # what torch.compile has wrapped
+    need_model(model)
     known = {id(module) for module in model.modules()}
     known |= {id(one) for one in (*model.parameters(), *model.buffers())}
     hidden = []
@@ -227,6 +229,8 @@ def _leaves(output: object) -> Iterator[Tensor]:
 
 def _not_in(optimizer: torch.optim.Optimizer, model: nn.Module) -> list[Hidden]:
     """Return the trained parameters that an optimizer does not have, as after a layer was exchanged."""
+    if not hasattr(optimizer, "param_groups"):
+        raise ConfigError(f"optimizer must be an optimizer of torch, got {type(optimizer).__name__}.")
     has = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     return [
         Hidden(

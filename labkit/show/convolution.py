@@ -10,9 +10,9 @@ from labkit.show.controls import Control
 from labkit.show.picture import Picture
 from labkit.show.style import INK, QUIET, SERIES, course_style
 
-_WIDTH = 9.5  # inches
+_WIDTH = 7.5  # inches
 _GAP = 1.0  # between the two grids
-_LARGEST_BOX = 0.36
+_LARGEST_BOX = 0.44
 
 
 def convolution(

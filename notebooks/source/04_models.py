@@ -436,7 +436,7 @@ class MovesItsInput(nn.Module):
         return self.layer(x.to(self.layer.weight))  # device and dtype
 
 
-with torch.autocast("cpu", dtype=torch.bfloat16):
+with torch.autocast("cpu", dtype=torch.bfloat16):  # "mixed precision": layers compute in 16 bits, to be faster
     hidden = nn.Linear(3, 3)(torch.ones(1, 3))
     print(f"under autocast: {hidden.dtype} came, and became {hidden.to(layer.weight).dtype}")
 print("it takes whole numbers now:", MovesItsInput()(whole).dtype)

@@ -40,6 +40,8 @@ def test_output_sizes_are_torchs(size: int, window: Window) -> None:
 def test_receptive_fields_are_where_gradients_arrive(windows: list[Window], place: int) -> None:
     """With positive weights, an output cell has a gradient at the first and the last input cell that it sees."""
     field = receptive_field(windows)
+    if field.sees(place)[1] < 0:
+        return  # nothing but padding
     size = field.sees(place)[1] + 40  # far enough from the far end
     inputs = torch.ones(1, 1, size, requires_grad=True, dtype=torch.float64)
     outputs = inputs
