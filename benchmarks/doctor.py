@@ -89,7 +89,7 @@ def outcome(name: str, expected: tuple[str, ...], build: Callable[[], dict], see
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=Path, help="a folder of case_*.py and ok_*.py files")
-    parser.add_argument("--only", default="", help="programs whose name contains a word, or with a label, of this list a,b,c")
+    parser.add_argument("--only", default="", help="words of names, or labels, with commas between")
     parser.add_argument("--seeds", type=int, default=3, help="seeds for healthy programs (faulty ones get the first)")
     parser.add_argument("--all", action="store_true", help="print every program, not only those it gets wrong")
     parser.add_argument("--json", action="store_true", help="end with one JSON line")

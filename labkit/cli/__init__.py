@@ -1,4 +1,4 @@
-"""The command line: `labkit check`, `data`, `train`, `trial`, `explain`, `runs`, `build`, `solve`, `progress`, `claims`.
+"""The command line: `labkit check`, `data`, `train`, `trial`, `explain`, `runs`, `build`, `solve`, `claims` and others.
 
 Modules are imported inside the commands, and only here: torch takes seconds, and `labkit --help` shall be instant.
 """

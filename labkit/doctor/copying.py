@@ -162,7 +162,7 @@ def _is_long_and_plain(thing: Any) -> bool:
 
 
 def _can_be_copied(thing: Any) -> bool:
-    """Say whether deepcopy knows how; it asks for the protocol only, so that large things are not copied to find out."""
+    """Say whether deepcopy knows how; it only asks for the protocol, so that nothing large is copied to find out."""
     if isinstance(thing, (Tensor, FunctionType, MethodType, functools.partial, *(dict, list, tuple, set, frozenset))):
         return True
     if hasattr(type(thing), "__deepcopy__"):

@@ -18,8 +18,8 @@ class Finding:
     severity: "fail" (proven by identity, order, equality or invariance), "warn" (statistical, and confirmed by a trial
     in which the fix did better), "note" (worth knowing). mend: does the fix to a Program in place, where it is
     mechanical. confirm: the finding only counts if a paired trial with `mend` does better, as `judge` sees it (see
-    `labkit.doctor.trial.compare`); instead: fixes to try after it; updates: how many a trial needs. weight: among findings of one severity the larger comes first. explains: labels of
-    findings that are consequences of this one.
+    `labkit.doctor.trial.compare`). instead: fixes to try after it. updates: how many a trial needs. weight: among
+    findings of one severity the larger comes first. explains: labels of findings that are consequences of this one.
     """
 
     fault: str

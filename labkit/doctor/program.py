@@ -55,6 +55,13 @@ class Program:
         """Return a program of its own: same values, and nothing that happens to it reaches this one."""
         return Program(**copied({piece.name: getattr(self, piece.name) for piece in fields(self)}))
 
+    def batches(self) -> int | None:
+        """Return how many batches an epoch has, None if the loader cannot tell."""
+        try:
+            return len(self.train_loader)
+        except TypeError:  # no length, or that of a data set without one
+            return None
+
     def step(self, batch: Any) -> Any:
         """Make one update with the program's own train_step, or with the usual five lines; return what it returns."""
         return (self.train_step or usual_step)(self.model, batch, self.loss_fn, self.optimizer)

@@ -80,7 +80,8 @@ class Update:
     gradients, at the last `optimizer.step` of the update (or, without one, at the end): name -> norm, None where there
     is no gradient. left_over: the same, when the first backward of the update began. made: after the last backward.
     moved: name -> norm of the change ÷ norm of the weights. losses and forwards: what was called on the way.
-    marks: the gradients at every backward and step. result: what the step returned.
+    marks: the gradients at every backward and step. frozen: names that required no gradient before it and after it.
+    result: what the step returned.
     """
 
     number: int
@@ -94,6 +95,7 @@ class Update:
     gradients: dict[str, float | None] = field(default_factory=dict)
     moved: dict[str, float] = field(default_factory=dict)
     learning_rates: list[float] = field(default_factory=list)
+    frozen: set[str] = field(default_factory=set)
     result: Any = None
     error: Exception | None = None
 
@@ -106,7 +108,7 @@ class Update:
 class Recording:
     """Some updates from the start, then an evaluation (None without val_loader), and the program in its state after.
 
-    evaluations: (score or None, events, forwards) of each evaluation. warnings: texts of the warnings on the way.
+    scores, evaluation_…: of that evaluation, made twice. warnings: texts of the warnings on the way.
     """
 
     program: Program
@@ -179,6 +181,7 @@ def _watch_update(recording: Recording, number: int, batch: Any) -> Update:
     parameters = dict(program.model.named_parameters())
     before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
 
+    frozen = {name for name, parameter in parameters.items() if not parameter.requires_grad}
     accumulated: dict[str, float] = {}
 
     def note_accumulated(name: str, parameter: Tensor) -> None:
@@ -202,13 +205,15 @@ def _watch_update(recording: Recording, number: int, batch: Any) -> Update:
 
     recorder = Recorder(at_event)
     recorder.update = number
-    with watched_model(program.model, update.forwards), watched_loss(program, update.losses), recorder.listening():
+    watched = watched_model(program.model, update.forwards, recording.traces)
+    with watched, watched_loss(program, update.losses), recorder.listening():
         try:
             update.result = _without_graph(program.step(batch))
         except Exception as error:  # whatever the user's step raises
             update.error = error
     for hook in hooks:
         hook.remove()
+    update.frozen = {name for name in frozen if not parameters[name].requires_grad}
     update.events = recorder.events
     update.made = gradient_norms(parameters)
     update.gradients = update.gradients or update.made
@@ -269,11 +274,10 @@ class _Trace:
 
 
 def _tie_to_graph(losses: list[Tensor], traces: list[weakref.ref]) -> None:
-    """Tie a trace to the graph behind each loss: it is gone when nothing keeps the graph any more."""
+    """Tie a trace to the graph behind each tensor: it is gone when nothing keeps the graph any more."""
     for loss in losses:
         if loss.grad_fn is not None:
-            trace = _Trace()
-            loss.grad_fn.metadata["trace"] = trace
+            trace = loss.grad_fn.metadata.setdefault("trace", _Trace())
             traces.append(weakref.ref(trace))
 
 
@@ -296,12 +300,16 @@ def modes(model: nn.Module) -> dict[str, bool]:
 
 
 @contextmanager
-def watched_model(model: nn.Module, calls: list[ForwardCall]) -> Iterator[None]:
-    """Append to `calls` each call of the model while the block runs."""
+def watched_model(
+    model: nn.Module, calls: list[ForwardCall], traces: list[weakref.ref] | None = None
+) -> Iterator[None]:
+    """Append to `calls` each call of the model while the block runs, and to `traces` what lives with its graph."""
 
     def note(module: nn.Module, inputs: tuple, outputs: Any) -> None:
         tensors = [leaf for leaf in leaves(outputs) if isinstance(leaf, Tensor)]
         needs = any(tensor.requires_grad for tensor in tensors)
+        if traces is not None:
+            _tie_to_graph(tensors, traces)
         calls.append(
             ForwardCall(mapped(inputs, Tensor.detach), detached(outputs), modes(module), torch.is_grad_enabled(), needs)
         )

@@ -30,7 +30,9 @@ class Comparison:
 
     @property
     def helps(self) -> bool:
-        """Whether the fix wins by more than the seeds differ among themselves."""
+        """Whether the fix wins by more than the seeds differ among themselves; what was not tried does not."""
+        if not self.before:
+            return False
         if min(self.before) == -float("inf"):  # trainings that ended in NaN have no spread
             return min(self.after) > max(self.before)
         spread = max(max(self.before) - min(self.before), max(self.after) - min(self.after))
@@ -50,10 +52,13 @@ def compare(
     """Train copies of a program with and without a fix, from the same weights on the same batches; return both results.
 
     judge: program -> number, larger is better; default `training_loss`. It is asked after the last update. The number
-    of updates is chosen so that all trainings take about SECONDS, and up to three times that if `updates` asks for more. A training that raises counts as minus infinity.
+    of updates is chosen so that all trainings take about SECONDS, and up to three times that if `updates` asks for
+    more. A training that raises counts as minus infinity. Where even FEWEST updates take too long, nothing is tried.
     """
     judge = judge or training_loss
     affordable = _affordable(program, 2 * seeds)
+    if affordable < FEWEST:
+        return Comparison([], [], affordable, "too slow to be tried")
     updates = min(max(updates or 0, affordable), 3 * affordable)
     results: dict[bool, list[float]] = {False: [], True: []}
     for seed in range(seeds):
@@ -116,6 +121,7 @@ def _first(loader: Any, count: int) -> Iterator[Any]:
 
 
 def _affordable(program: Program, trainings: int) -> int:
+    """Return how many updates each of some trainings may have; FEWEST may take three times as long as they should."""
     trial = program.copy()
     with randomness.frozen_randomness(0), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -124,7 +130,9 @@ def _affordable(program: Program, trainings: int) -> int:
             train(trial, 3)
         except Exception:  # it will raise in the trial again
             return FEWEST
-        one = (time.thread_time() - begin) / 3
+        one = max((time.thread_time() - begin) / 3, 1e-6)
+    if FEWEST * trainings * one > 3 * SECONDS:
+        return 0
     return int(min(MOST, max(FEWEST, SECONDS / (trainings * one))))
 
 

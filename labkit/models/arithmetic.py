@@ -136,9 +136,7 @@ def windows_of(model: nn.Module, axis: int = 0) -> dict[str, Window]:
 def window_table(windows: dict[str, Window], size: int) -> Table:
     """Return one row for each layer: its settings, the size of the side after it, and what a cell then sees."""
     if not isinstance(windows, dict):
-        raise ConfigError(
-            f"window_table takes what windows_of gives, windows by name; got {type(windows).__name__}."
-        )
+        raise ConfigError(f"window_table takes what windows_of gives, windows by name; got {type(windows).__name__}.")
     rows, field = [], ReceptiveField()
     start = size
     for name, window in windows.items():

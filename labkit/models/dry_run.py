@@ -15,9 +15,7 @@ def need_model(model: object) -> None:
     if isinstance(model, type) and issubclass(model, nn.Module):
         raise ConfigError(f"{model.__name__} is a class; a model is made by calling it: {model.__name__}(…).")
     if not isinstance(model, nn.Module):
-        raise ConfigError(
-            f"A model is an nn.Module, got {type(model).__name__}. Layers in a row: nn.Sequential(…)."
-        )
+        raise ConfigError(f"A model is an nn.Module, got {type(model).__name__}. Layers in a row: nn.Sequential(…).")
     if "_modules" not in vars(model):
         raise ConfigError(f"{type(model).__name__} has no place for layers: call super().__init__() first in __init__.")
 

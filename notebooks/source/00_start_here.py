@@ -196,9 +196,10 @@ show.progress_control()
 # | [03 · Data](03_data.ipynb) | What reaches the model, and what is the number in my notebook worth? |
 # | [04 · Models](04_models.ipynb) | What does a module know of itself, and which of its layers does nobody train? |
 # | [05 · The training loop](05_training_loop.ipynb) | Why is a real loop longer than eight lines? |
+# | [06 · Checkpoints](06_checkpoints.ipynb) | What must be kept so that a run can be cut, go on, and be made again? |
 # | [09 · A whole project](09_cifar10.ipynb) | From a folder of pictures to a tested network, yours included |
 #
-# Planned: 06 checkpoints, 07 when it does not learn, 08 speed, 10 scale out.
+# Planned: 07 when it does not learn, 08 speed, 10 scale out.
 #
 # ## Take away
 #

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
@@ -21,9 +22,10 @@ class RatesEvidence:
     first: the largest rate of any group at the start. in_step: whether the schedule moves inside updates; before_step:
     whether it moves before the first step of the optimizer. trace: the rates of the first group, after each move of the
     schedule; per_epoch: moves in an epoch. other_optimizer: whether it belongs to an optimizer that never steps.
-    meant: the rate that the schedule starts from or rises to. plateau_mode: "min" or "max" of a ReduceLROnPlateau that the caller feeds with the score. decay: the largest weight
-    decay. losses: of each update. ratios: median over the weights of change ÷ size, each update. adaptive: whether the
-    optimizer divides by the size of the gradients (Adam and its kin).
+    meant: the rate that the schedule starts from or rises to. plateau_mode: "min" or "max" of a ReduceLROnPlateau that
+    the caller feeds with the score. decay: the largest weight decay. losses: of each update. ratios: for each update
+    the median of change ÷ size over the weights that moved. adaptive: whether the optimizer divides by the size of the
+    gradients (Adam and its kin).
     """
 
     first: float | None = None
@@ -49,9 +51,8 @@ def look_at_rates(program: Program, recording: Recording) -> RatesEvidence:
     seen.decay = max((float(group.get("weight_decay", 0.0)) for group in groups), default=0.0)
     seen.adaptive = any("betas" in group or "rho" in group or "alpha" in group for group in groups)
     seen.losses = [_loss(update) for update in recording.updates if _loss(update) is not None]
-    seen.ratios = [
-        sorted(update.moved.values())[len(update.moved) // 2] for update in recording.updates if update.moved
-    ]
+    moves = [[change for change in update.moved.values() if change > 0] for update in recording.updates]
+    seen.ratios = [median(changes) for changes in moves if changes]
     moves = [[event for event in update.events if event.kind == "schedule"] for update in recording.updates]
     seen.in_step = any(moves)
     if seen.in_step:
@@ -87,7 +88,7 @@ def _look_at_schedule(program: Program, seen: RatesEvidence) -> None:
     schedule = schedules[0]
     seen.kind = type(schedule).__name__
     seen.other_optimizer = copy.scheduler is schedule and schedule.optimizer is not copy.optimizer
-    batches = len(program.train_loader) if hasattr(program.train_loader, "__len__") else None
+    batches = program.batches()
     seen.per_epoch = batches if seen.in_step else 1
     groups = schedule.optimizer.param_groups
     seen.meant = max(max(group.get("max_lr", 0.0), group.get("initial_lr", group["lr"])) for group in groups)

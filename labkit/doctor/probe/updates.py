@@ -30,9 +30,11 @@ class UpdatesEvidence:
     the gradients were changed to other values that nothing used. windows: backward passes a step uses.
     weights: for each window the sum of (what backward began from ÷ what loss_fn gave), None if it cannot be told.
     clips: (norms when it was called, number of parameters it was given that have a gradient, stands after its step).
-    unscaled_late: clips that came before the scaler's `unscale_`. made: optimizers made inside updates. forgotten: steps
-    that found the optimizer's state empty, although the step before had filled it.
-    frozen_moved: parameters without requires_grad that an update moved. attribute_frozen: modules with a plain
+    unscaled_late: clips that came before the scaler's `unscale_`. made: optimizers made inside updates.
+    forgotten: steps that found the optimizer's state empty, although the step before had filled it.
+    frozen_moved: parameters without requires_grad that an update moved; zeroed_moved: those whose gradient was set to
+    zero before the step; evaluated_in_training: parts that are trained in evaluation mode, although it changes nothing
+    in them; thawed, left_frozen: what the evaluation made trainable, or not. attribute_frozen: modules with a plain
     attribute requires_grad. nodes: operations in the graph of each backward. live: graphs alive after each update.
     reset: parameters that something else than an optimizer overwrote, with what was seen. shrunk: by which part
     all weights are made smaller between two steps. along: see Mark, for every step. rates: see RatesEvidence.
@@ -64,6 +66,10 @@ class UpdatesEvidence:
     made: int = 0
     forgotten: int = 0
     frozen_moved: dict[str, float] = field(default_factory=dict)
+    zeroed_moved: dict[str, float] = field(default_factory=dict)
+    evaluated_in_training: list[str] = field(default_factory=list)
+    thawed: list[str] = field(default_factory=list)
+    left_frozen: list[str] = field(default_factory=list)
     attribute_frozen: list[str] = field(default_factory=list)
     nodes: list[int] = field(default_factory=list)
     live: list[int] = field(default_factory=list)
@@ -77,7 +83,7 @@ class UpdatesEvidence:
 def look(program: Program, recording: Recording) -> UpdatesEvidence:
     """Look at the updates of a recording; nothing is run except schedules, on copies."""
     seen = UpdatesEvidence(watched=len(recording.updates), raised=recording.error is not None)
-    seen.batches = len(program.train_loader) if hasattr(program.train_loader, "__len__") else None
+    seen.batches = program.batches()
     _membership(program, recording, seen)
     _order(recording, seen)
     _clipping(recording, seen)
@@ -137,7 +143,8 @@ def _parameters(optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
 def looks_as_made(model: nn.Module, name: str, parameter: Tensor) -> bool:
     """Say whether a weight matrix lies in the bounds of torch's own initialisation, as no trained one does for long.
 
-    Linear and convolution layers start uniform in ±1/√fan_in, recurrent ones in ±1/√hidden_size (torch documentation). Other layers: False.
+    Linear and convolution layers start uniform in ±1/√fan_in, recurrent ones in ±1/√hidden_size (torch documentation).
+    Of other layers nothing is known: False.
     """
     owner = model.get_submodule(name.rpartition(".")[0])
     if isinstance(owner, nn.RNNBase):
@@ -239,7 +246,7 @@ def _thrown_away(marks: list[tuple[Update, Mark]], seen: UpdatesEvidence) -> Non
 def _resets(recording: Recording, seen: UpdatesEvidence) -> None:
     """Find weights that changed between two steps: back to an earlier state, or to something without relation."""
     marks = [mark for update in recording.updates for mark in update.marks if mark.weights]
-    earlier: set[tuple[str, float]] = set()
+    earlier: set[tuple[str, int]] = set()
     undone: list[float] = []
     shrunk: list[float] = []
     for number, (before, after) in enumerate(pairwise(marks)):
@@ -249,7 +256,7 @@ def _resets(recording: Recording, seen: UpdatesEvidence) -> None:
         changed = [name for name, now in after.weights.items() if not torch.equal(before.weights[name], now)]
         for name in changed:
             old, now = before.weights[name].flatten(), after.weights[name].flatten()
-            if (name, now.double().sum().item()) in earlier and now.numel() > 1:
+            if now.numel() > 1 and (name, _print(now)) in earlier:
                 seen.reset[name] = "they are again what they were some updates before"
             elif old.numel() >= 64 and functional.cosine_similarity(old, now, dim=0) < 0.5 and old.norm() > 0:
                 seen.reset[name] = "they have nothing in common with what the update before had left"
@@ -262,8 +269,13 @@ def _resets(recording: Recording, seen: UpdatesEvidence) -> None:
     seen.shrunk = median(shrunk) if len(shrunk) >= 3 else 0.0
 
 
-def _prints(mark: Mark) -> set[tuple[str, float]]:
-    return {(name, weight.double().sum().item()) for name, weight in mark.weights.items()}
+def _prints(mark: Mark) -> set[tuple[str, int]]:
+    return {(name, _print(weight)) for name, weight in mark.weights.items()}
+
+
+def _print(weight: Tensor) -> int:
+    """Return a number that is the same for the same bits, and for hardly any others."""
+    return hash(weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
 
 
 def _undone(begin: Mark, stepped: Mark, after: Mark) -> float:
@@ -300,14 +312,54 @@ def _clipping(recording: Recording, seen: UpdatesEvidence) -> None:
 
 def _freezing(program: Program, recording: Recording, seen: UpdatesEvidence) -> None:
     held = {id(p) for one in optimizers_of(program, recording) for p in _parameters(one)}
-    frozen = {n for n, p in recording.program.model.named_parameters() if not p.requires_grad and id(p) in held}
+    parameters = dict(recording.program.model.named_parameters())
     for update in recording.updates:
-        for name, change in update.moved.items():
-            if name in frozen and change > 0 and update.gradients.get(name) is not None and _steps_only(update):
-                seen.frozen_moved[name] = change
+        moved = {name for name, change in update.moved.items() if change > 0 and id(parameters.get(name)) in held}
+        late = {name for name in moved & update.frozen if update.gradients.get(name) is not None}
+        if _steps_only(update):
+            seen.frozen_moved.update({name: update.moved[name] for name in late})
+        steps = _marks(update, "step")
+        by_hand = {n for m in steps for n, norm in m.norms.items() if norm == 0 and m.accumulated.get(n)}
+        seen.zeroed_moved.update({name: update.moved[name] for name in by_hand & moved})
     for name, module in program.model.named_modules():
-        if vars(module).get("requires_grad") is False and any(p.requires_grad for p in module.parameters()):
+        own = list(module.parameters())
+        if vars(module).get("requires_grad") is False and any(parameter.requires_grad for parameter in own):
             seen.attribute_frozen.append(name or "model")
+        held_in_eval = (
+            bool(own)
+            and all(
+                id(recording.program.model.get_parameter(f"{name}.{n}")) in held for n, _ in module.named_parameters()
+            )
+            if name
+            else False
+        )
+        if held_in_eval and _only_evaluated(name, module, recording):
+            seen.evaluated_in_training.append(name)
+    before, after = (
+        {name: parameter.requires_grad for name, parameter in one.model.named_parameters()}
+        for one in (program, recording.program)
+    )
+    if recording.scores:
+        during = recording.updates[-1].frozen if recording.updates else set()
+        seen.thawed = [name for name in during if after.get(name)]
+        seen.left_frozen = [
+            name for name, trained in before.items() if trained and name not in during and not after[name]
+        ]
+
+
+def _only_evaluated(name: str, module: nn.Module, recording: Recording) -> bool:
+    """Say whether a part is in evaluation mode in training, is trained, and has no layer for which the mode matters."""
+    calls = [call for update in recording.updates for call in update.forwards if call.training.get("")]
+    kinds = (nn.modules.batchnorm._NormBase, nn.modules.dropout._DropoutNd, nn.RNNBase, nn.MultiheadAttention)
+    matters = any(
+        isinstance(part, kinds) or (not _is_torchs(part) and not list(part.children())) for part in module.modules()
+    )
+    trained = all(parameter.requires_grad for parameter in module.parameters())
+    return trained and not matters and bool(calls) and not any(call.training.get(name, True) for call in calls)
+
+
+def _is_torchs(module: nn.Module) -> bool:
+    return type(module).__module__.startswith("torch.")
 
 
 def _steps_only(update: Update) -> bool:

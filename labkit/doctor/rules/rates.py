@@ -50,7 +50,8 @@ def too_low(evidence: Evidence) -> Finding | None:
     return Finding(
         "lr_too_low",
         "warn",
-        f"With a learning rate of {rates.first:g} the weights move by {_median(rates.ratios):.2g} of their size in an update.",
+        f"With a learning rate of {rates.first:g} the weights move by {_median(rates.ratios):.2g} of their size "
+        "in an update.",
         "At this pace training needs many times the updates that it could do with.",
         f"lr={rates.first * 100:g}",
         "the weights move by about 0.001 of their size in an update",
@@ -87,7 +88,8 @@ def penalty_rules(evidence: Evidence) -> Finding | None:
     if seen.shrunk > 0.02:
         what = f"Between two steps all weights become smaller by {100 * seen.shrunk:.1f} %."
     elif len(seen.along) >= 3 and min(seen.along[:3]) > 0.8:
-        what = f"The gradient points along the weights (cosine {min(seen.along[:3]):.2f}): a step shrinks them and does little else."
+        cosine = min(seen.along[:3])
+        what = f"The gradient points along the weights (cosine {cosine:.2f}): a step shrinks them and does little else."
     else:
         return None
     return Finding(

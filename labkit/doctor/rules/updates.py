@@ -20,7 +20,7 @@ def not_in_the_optimizer(evidence: Evidence) -> Finding | None:
         "param_not_optimised",
         "fail",
         f"{len(forgotten)} parameters get a gradient and no optimizer has them: {_names(forgotten)}.{strangers}",
-        "An optimizer moves the tensors that it was given, and those stay the same ones when a layer is replaced later.",
+        "An optimizer moves the tensors that it was given; when a layer is replaced later, it keeps the old ones.",
         "optimizer = torch.optim.Adam(model.parameters(), lr=...)  # after the model is complete",
         "all(any(p is q for g in optimizer.param_groups for q in g['params']) for p in model.parameters())",
         "04",
@@ -106,7 +106,7 @@ def changed_after_the_step(evidence: Evidence) -> Finding | None:
             f"{seen.clips_before_backward} of {seen.clips} times gradients were clipped before backward had made them."
         )
     elif seen.unscaled_late >= 2:
-        what = f"{seen.unscaled_late} of {seen.clips} times gradients were clipped while they still had the scaler's factor."
+        what = f"{seen.unscaled_late} of {seen.clips} times gradients were clipped with the scaler's factor in them."
     elif seen.clips_of_others >= 2:
         what = f"{seen.clips_of_others} of {seen.clips} times parameters were clipped of which none has a gradient."
     else:
@@ -115,7 +115,7 @@ def changed_after_the_step(evidence: Evidence) -> Finding | None:
         "clip_misplaced",
         "fail",
         what,
-        "Clipping acts on `.grad` at the moment it is called: it must stand after backward (and unscale) and before step.",
+        "Clipping acts on `.grad` when it is called: it must stand after backward (and unscale) and before step.",
         "loss.backward()\ntorch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)\noptimizer.step()",
         "the norm of the gradients at `optimizer.step()` is at most max_norm",
         "05",
@@ -137,7 +137,7 @@ def wrong_scale_of_a_window(evidence: Evidence) -> Finding | None:
         "grad_accumulation_scale",
         "fail",
         f"{length} backward passes make one step, and together they weigh {weight:.3g} times one mean loss.",
-        "A sum of gradients is as long as a learning rate that many times larger; divide each loss by the size of the window.",
+        "A sum of gradients acts as a learning rate so many times larger; divide each loss by the size of the window.",
         f"(loss / {length}).backward()",
         "the gradient of a window equals that of one large batch",
         "05",
@@ -180,15 +180,16 @@ def graph_kept(evidence: Evidence) -> Finding | None:
     piles = len(seen.live) >= 4 and all(later > earlier for earlier, later in pairwise(seen.live[-4:]))
     if not grows and not piles:
         return None
-    what = f"The graph behind the loss grew from {seen.nodes[0]} to {seen.nodes[-1]} operations in {len(seen.nodes)} updates."
-    if not grows:
+    if grows:
+        what = f"The graph behind the loss grew from {seen.nodes[0]} to {seen.nodes[-1]} operations."
+    else:
         what = f"After {seen.watched} updates the graphs of {seen.live[-1]} of them are still kept."
     return Finding(
         "graph_retained",
         "fail",
         what,
         "Whoever keeps a tensor with a graph keeps every activation behind it: memory grows until it ends.",
-        "total += loss.item()       # numbers, not tensors with a graph\nhidden = hidden.detach()   # before it goes into the next batch",
+        "total += loss.item()  # numbers, not tensors with a graph\nhidden = hidden.detach()  # before the next batch",
         "the memory in use is the same after update 2 and after update 200",
         "05",
         weight=5,
@@ -216,7 +217,7 @@ def weights_overwritten(evidence: Evidence) -> Finding | None:
 
 def frozen_and_moved(evidence: Evidence) -> Finding | None:
     """Parameters that should be frozen are not."""
-    seen = evidence.updates
+    seen, severity = evidence.updates, "fail"
     if seen.attribute_frozen:
         where = _names(seen.attribute_frozen)
         what = f"{where} has an attribute requires_grad = False, and its parameters are trained all the same."
@@ -226,17 +227,44 @@ def frozen_and_moved(evidence: Evidence) -> Finding | None:
     elif seen.frozen_moved:
         what = f"{_names(list(seen.frozen_moved))} do not require a gradient, and the optimizer moved them."
         fix = "optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=...)"
+    elif len(seen.zeroed_moved) > 0:
+        what = f"The gradients of {_names(list(seen.zeroed_moved))} are set to zero before the step, and it moves them."
+        fix = "part.requires_grad_(False)  # before the optimizer is made, and only the rest goes into it"
+    elif seen.thawed:
+        what = f"The evaluation makes {_names(seen.thawed)} trainable, which were frozen before."
+        fix = "with torch.no_grad():  # instead of switching requires_grad off and on for all of the model"
+    elif seen.evaluated_in_training:
+        what = f"{_names(seen.evaluated_in_training)} is trained in evaluation mode, which changes nothing in it."
+        fix = f"model.get_submodule({seen.evaluated_in_training[0]!r}).requires_grad_(False)"
+        severity = "warn"
     else:
         return None
     return Finding(
         "freeze_ineffective",
-        "fail",
+        severity,
         what,
-        "An old gradient, with momentum or weight decay, still moves a parameter that was frozen late.",
+        "Neither eval() nor a gradient of zero keeps weights as they are: momentum and weight decay go on.",
         fix,
         "the frozen weights are equal before and after an update",
         "04",
         weight=6,
+    )
+
+
+def left_frozen(evidence: Evidence) -> Finding | None:
+    """The evaluation switches gradients off, and nothing switches them on again."""
+    frozen = evidence.updates.left_frozen
+    if not frozen:
+        return None
+    return Finding(
+        "graph_detached",
+        "fail",
+        f"After the evaluation {len(frozen)} parameters do not require a gradient any more: {_names(frozen)}.",
+        "From the second epoch on, these weights stay as they are.",
+        "with torch.no_grad():  # instead of model.requires_grad_(False)",
+        "all(p.requires_grad for p in model.parameters()) after the evaluation",
+        "04",
+        weight=8,
     )
 
 
@@ -257,5 +285,6 @@ RULES = [
     graph_kept,
     weights_overwritten,
     frozen_and_moved,
+    left_frozen,
     *rates.RULES,
 ]
