@@ -29,7 +29,8 @@ class UpdatesEvidence:
     kept: steps whose gradients still contained those that the step before had used. changed_after: steps after which
     the gradients were changed to other values that nothing used. windows: backward passes a step uses.
     weights: for each window the sum of (what backward began from ÷ what loss_fn gave), None if it cannot be told.
-    clips: (norms when it was called, number of parameters it was given that have a gradient, stands after its step).
+    clips: calls that clip; of these clips_before_backward, clips_after_step, and clips_of_others, whose parameters have
+    no gradient.
     unscaled_late: clips that came before the scaler's `unscale_`. made: optimizers made inside updates.
     forgotten: steps that found the optimizer's state empty, although the step before had filled it.
     frozen_moved: parameters without requires_grad that an update moved; zeroed_moved: those whose gradient was set to
@@ -60,6 +61,7 @@ class UpdatesEvidence:
     windows: list[int] = field(default_factory=list)
     weights: list[float | None] = field(default_factory=list)
     clips_before_backward: int = 0
+    clips_after_step: int = 0
     clips_of_others: int = 0
     clips: int = 0
     unscaled_late: int = 0
@@ -253,7 +255,7 @@ def _resets(recording: Recording, seen: UpdatesEvidence) -> None:
         if (before.kind, after.kind) != ("stepped", "step") or number == 0:
             earlier |= _prints(before)
             continue
-        changed = [name for name, now in after.weights.items() if not torch.equal(before.weights[name], now)]
+        changed = [name for name, now in after.weights.items() if _print(before.weights[name]) != _print(now)]
         for name in changed:
             old, now = before.weights[name].flatten(), after.weights[name].flatten()
             if now.numel() > 1 and (name, _print(now)) in earlier:
@@ -302,7 +304,9 @@ def _clipping(recording: Recording, seen: UpdatesEvidence) -> None:
             seen.clips += 1
             before = [mark for mark in update.marks if mark.order < event.order]
             after = [mark for mark in update.marks if mark.order > event.order]
-            if not any(mark.kind == "backward" for mark in before) and any(m.kind == "backward" for m in after):
+            if before and before[-1].kind == "stepped":
+                seen.clips_after_step += 1
+            elif not any(mark.kind == "backward" for mark in before) and any(m.kind == "backward" for m in after):
                 seen.clips_before_backward += 1
             elif event.arguments.get("with_gradient") == 0:
                 seen.clips_of_others += 1

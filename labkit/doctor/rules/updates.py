@@ -101,6 +101,10 @@ def changed_after_the_step(evidence: Evidence) -> Finding | None:
     seen = evidence.updates
     if seen.changed_after >= 2:
         what = f"After {seen.changed_after} of {seen.steps} steps the gradients were changed, and then not used."
+    elif seen.clips_after_step >= 2:
+        what = (
+            f"{seen.clips_after_step} of {seen.clips} times gradients were clipped after the step that they were for."
+        )
     elif seen.clips_before_backward >= 2:
         what = (
             f"{seen.clips_before_backward} of {seen.clips} times gradients were clipped before backward had made them."
