@@ -67,6 +67,11 @@ def _watched() -> dict[CodeType, tuple[str, str, tuple[str, ...]]]:
     return {_code_of(function): how for function, how in watched.items()}
 
 
+def _is_public(name: str) -> bool:
+    """Say whether a function of torch.nn.init is one that users call: `zeros_`, and not what stands behind it."""
+    return name.endswith("_") and not name.startswith("_")
+
+
 def _with_gradient(parameters: Any) -> int | None:
     """Return how many of some parameters have a gradient, None if they can be read only once."""
     if isinstance(parameters, torch.Tensor):
@@ -104,7 +109,7 @@ class Recorder:
         if how is None:
             if code.co_name == "reset_parameters" and "self" in frame.f_locals:
                 self.note("initialise", frame.f_locals["self"])
-            elif code.co_filename == self._init_file and "tensor" in frame.f_locals and code.co_name.endswith("_"):
+            elif code.co_filename == self._init_file and "tensor" in frame.f_locals and _is_public(code.co_name):
                 self.note("initialise", frame.f_locals["tensor"], function=code.co_name)
             return
         kind, subject, names = how

@@ -188,7 +188,7 @@ def _follow(marks: list[tuple[Update, Mark]], number: int, names: set[str], seen
                 seen.kept += 1
                 seen.kept_names = sorted(stepped.nonzero & names)
             seen.forgotten += remembered > 0 and mark.state == 0
-            if backwards and not (mark.nonzero & names) and _made_something(marks, position, names):
+            if backwards and not (mark.nonzero & names) and any(mark.accumulated.get(name) for name in names):
                 seen.emptied += 1
             if backwards:
                 seen.windows.append(len(backwards))
@@ -199,12 +199,6 @@ def _follow(marks: list[tuple[Update, Mark]], number: int, names: set[str], seen
             after = next((later for _, later in marks[position + 1 :]), None)
             if after is not None and after.kind in ("backward", "end") and _changed(mark, after, names):
                 seen.changed_after += 1
-
-
-def _made_something(marks: list[tuple[Update, Mark]], position: int, names: set[str]) -> bool:
-    """Say whether the loss of the last backward before a position could move: it has a graph."""
-    backward = next((mark for _, mark in reversed(marks[:position]) if mark.kind == "backward"), None)
-    return backward is not None and backward.nodes > 0
 
 
 def _changed(before: Mark, after: Mark, names: set[str]) -> bool:

@@ -71,7 +71,7 @@ def cleared_before_the_step(evidence: Evidence) -> Finding | None:
         "a gradient is not zero when `optimizer.step()` is called",
         "05",
         mend=usual_five_lines,
-        weight=8,
+        weight=10,
         explains=("lr_too_low", "vanishing_gradient", "graph_detached"),
     )
 

@@ -1,0 +1,122 @@
+import copy
+
+import pytest
+import torch
+import torch.nn as nn
+
+from labkit.doctor import examine
+from tests.doctor.small import program
+
+
+def said(changed) -> dict[str, str]:
+    """Return fault -> what was measured, of a program."""
+    found = {name: piece for name, piece in vars(changed).items() if name != "context"}
+    return {finding.fault: finding.what for finding in examine(**found).findings}
+
+
+def stepping(*order: str, every: int = 1):
+    """Return a train_step that does things in an order, and clears and steps only in every so many batches."""
+    count = 0
+
+    def train_step(model, batch, loss_fn, optimizer):
+        nonlocal count
+        count += 1
+        loss = loss_fn(model(batch[0]), batch[1])
+        for act in order:
+            if act == "backward":
+                (loss / every).backward()
+            elif act == "clip":
+                nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+            elif count % every == 0:
+                {"clear": optimizer.zero_grad, "step": optimizer.step}[act]()
+        return loss.item()
+
+    return train_step
+
+
+def test_the_usual_order_and_accumulation_are_healthy():
+    assert said(program(train_step=stepping("clear", "backward", "clip", "step"))) == {}
+    assert said(program(train_step=stepping("backward", "step", "clear", every=5))) == {}
+
+
+def test_gradients_that_are_never_cleared():
+    assert "At 39 of 40 steps" in said(program(train_step=stepping("backward", "step")))["zero_grad_misplaced"]
+
+
+def test_gradients_cleared_before_the_step():
+    assert "At 40 of 40 steps" in said(program(train_step=stepping("backward", "clear", "step")))["zero_grad_misplaced"]
+
+
+def test_a_step_that_is_missing():
+    assert "0 steps of this optimizer" in said(program(train_step=stepping("clear", "backward")))["step_missing"]
+
+
+def test_clipping_after_the_step():
+    assert (
+        "After 40 of 40 steps"
+        in said(program(train_step=stepping("clear", "backward", "step", "clip")))["clip_misplaced"]
+    )
+
+
+def test_an_optimizer_of_another_network():
+    changed = program()
+    changed.optimizer = torch.optim.SGD(copy.deepcopy(changed.model).parameters(), lr=0.1)
+    assert "4 parameters get a gradient and no optimizer has them" in said(changed)["param_not_optimised"]
+
+
+def test_a_head_that_was_exchanged():
+    changed = program()
+    changed.model[2] = nn.Linear(16, 2)
+    assert "2.weight, 2.bias. It holds 2 tensors" in said(changed)["param_not_optimised"]
+
+
+def test_a_window_that_is_not_divided():
+    def train_step(model, batch, loss_fn, optimizer):
+        nonlocal_count[0] += 1
+        loss_fn(model(batch[0]), batch[1]).backward()
+        if nonlocal_count[0] % 4 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+
+    nonlocal_count = [0]
+    assert (
+        "4 backward passes make one step, and together they weigh 4 times"
+        in said(program(train_step=train_step))["grad_accumulation_scale"]
+    )
+
+
+def test_an_optimizer_made_in_every_step():
+    def train_step(model, batch, loss_fn, optimizer):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        loss_fn(model(batch[0]), batch[1]).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    assert "40 optimizers were made during 40 updates" in said(program(train_step=train_step))["optimizer_recreated"]
+
+
+def test_weights_that_are_set_back():
+    changed = program()
+    first = copy.deepcopy(changed.model.state_dict())
+
+    def train_step(model, batch, loss_fn, optimizer):
+        model.load_state_dict(first)
+        optimizer.zero_grad()
+        loss_fn(model(batch[0]), batch[1]).backward()
+        optimizer.step()
+
+    changed.train_step = train_step
+    assert "they are again what they were" in said(changed)["weights_reset"]
+
+
+@pytest.mark.parametrize(("factor", "fault"), [(300.0, "lr_too_high"), (1e-6, "lr_too_low")])
+def test_a_learning_rate_that_is_no_good(factor, fault):
+    changed = program()
+    changed.optimizer.param_groups[0]["lr"] *= factor
+    assert "A trial of the fix" in said(changed)[fault]
+
+
+def test_a_flag_on_a_module_freezes_nothing():
+    changed = program()
+    changed.model[0].requires_grad = False
+    assert "0 has an attribute requires_grad = False" in said(changed)["freeze_ineffective"]
