@@ -99,8 +99,8 @@ def test_several_labels_and_a_softmax():
 
 
 def test_plus_and_minus_one_for_a_binary_loss():
-    (finding,) = found(network(1), nn.BCEWithLogitsLoss(), "signs", "label_encoding")
-    assert "The targets are -1, 1" in finding.what
+    findings = found(network(1), nn.BCEWithLogitsLoss(), "signs", "label_encoding")
+    assert any("The targets are -1, 1" in finding.what for finding in findings)  # a rule of the data says it, too
     assert not found(network(1), nn.SoftMarginLoss(), "signs", "label_encoding")
 
 
