@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from labkit import randomness
+from labkit.doctor.nested import mapped
 from labkit.doctor.program import Program
-from labkit.doctor.recording import mapped
 
 SEEDS = 3
 SECONDS = 2.0  # for all trainings of one trial together

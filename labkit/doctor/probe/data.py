@@ -10,7 +10,7 @@ from labkit.doctor.probe.data_parts import PartsEvidence, look_at_parts
 from labkit.doctor.probe.data_reading import Samples, draw, has_places, loaders_of, read, size, spread_out, stacked
 from labkit.doctor.probe.data_values import ValuesEvidence, look_at_values
 from labkit.doctor.program import Program
-from labkit.doctor.recording import Recording
+from labkit.doctor.records import Recording
 
 #: As many samples of a part are read if there is time; a data set that is no larger is read completely.
 MOST_READ = 2000

@@ -9,9 +9,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from labkit import randomness
+from labkit.doctor.nested import leaves
 from labkit.doctor.probe.data_reading import Samples, pair
 from labkit.doctor.program import Program
-from labkit.doctor.recording import Recording, leaves
+from labkit.doctor.records import Recording
 
 
 @dataclass

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from labkit import randomness
 from labkit.doctor.events import Event
+from labkit.doctor.nested import leaves
 from labkit.doctor.probe.evaluation_scores import ScoresEvidence, look_at_scores, small_loader
 from labkit.doctor.probe.evaluation_states import StatesEvidence, look_at_states
 from labkit.doctor.program import Program
-from labkit.doctor.recording import ForwardCall, Recording, leaves
+from labkit.doctor.records import ForwardCall, Recording
 
 NORMS = nn.modules.batchnorm._BatchNorm
 DROPS = nn.modules.dropout._DropoutNd

@@ -7,7 +7,7 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
-from labkit.doctor.recording import leaves, mapped
+from labkit.doctor.nested import leaves, mapped
 
 
 def last_layer(model: nn.Module, run: Callable[[], Any]) -> tuple[str, nn.Module] | None:

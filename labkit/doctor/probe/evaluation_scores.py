@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Subset
 
+from labkit.doctor.nested import leaves, mapped
 from labkit.doctor.probe.evaluation_answers import always_a_share, known_answer
 from labkit.doctor.program import Program
-from labkit.doctor.recording import Recording, leaves, mapped
+from labkit.doctor.records import Recording
 
 BATCHES, MOST_ROWS, LARGEST_BATCH = 3, 2_000, 64
 SECONDS = 0.3

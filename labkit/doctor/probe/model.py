@@ -7,7 +7,7 @@ from labkit.doctor.probe.model_graph import GraphEvidence, look_at_graph
 from labkit.doctor.probe.model_layers import LayersEvidence, look_at_layers
 from labkit.doctor.probe.model_start import StartEvidence, look_at_start
 from labkit.doctor.program import Program
-from labkit.doctor.recording import Recording
+from labkit.doctor.records import Recording
 
 
 @dataclass

@@ -8,11 +8,12 @@ import torch.nn as nn
 from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from labkit.doctor.nested import leaves, mapped
 from labkit.doctor.probe.model_layers import DROPOUTS
 from labkit.doctor.probe.model_runs import answer, difference, fresh, recorded_inputs, rows, samples
 from labkit.doctor.probe.model_trace import RESHAPES, option, traced
 from labkit.doctor.program import Program
-from labkit.doctor.recording import Recording, leaves, mapped
+from labkit.doctor.records import Recording
 
 SAMPLES = 7  # a number that hardly any other axis has
 

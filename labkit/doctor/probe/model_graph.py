@@ -15,7 +15,7 @@ from labkit.doctor.probe.model_slopes import hard_operations, slopes_along_the_g
 from labkit.doctor.probe.model_trace import CUTS, STEPS, traced
 from labkit.doctor.probe.updates import looks_as_made, optimizers_of
 from labkit.doctor.program import Program
-from labkit.doctor.recording import Recording
+from labkit.doctor.records import Recording
 from labkit.models.reachable import reachable
 from labkit.models.registration import has_state, registration
 

@@ -15,7 +15,7 @@ from labkit.doctor.probe.model_runs import answer, fresh, recorded_inputs, rows,
 from labkit.doctor.probe.model_trace import Operation, option, traced
 from labkit.doctor.probe.updates import optimizers_of
 from labkit.doctor.program import Program
-from labkit.doctor.recording import Recording
+from labkit.doctor.records import Recording
 
 MASKS = {"masked_fill", "where", "mul", "__mul__"}
 DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout", "dropout_"}

@@ -11,8 +11,10 @@ from torch import Tensor
 
 from labkit import randomness
 from labkit.doctor.copying import copied
+from labkit.doctor.nested import leaves, mapped
 from labkit.doctor.program import Program
-from labkit.doctor.recording import Recording, leaves, mapped, watched_loss, watched_model
+from labkit.doctor.records import Recording
+from labkit.doctor.watching import watched_loss, watched_model
 
 
 def fresh(program: Program) -> nn.Module:

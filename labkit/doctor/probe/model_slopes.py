@@ -11,9 +11,10 @@ from torch import Tensor
 
 from labkit import randomness
 from labkit.doctor.copying import copied
+from labkit.doctor.nested import mapped
 from labkit.doctor.probe.model_trace import CUTS, STEPS, traced
 from labkit.doctor.program import Program
-from labkit.doctor.recording import Recording, mapped
+from labkit.doctor.records import Recording
 
 DECISIONS = {"gt", "lt", "ge", "le", "argmax", *STEPS}
 

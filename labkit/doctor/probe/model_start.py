@@ -12,7 +12,7 @@ from torch import Tensor
 from labkit.doctor.probe.model_runs import answer, fresh, recorded_inputs, rows, samples
 from labkit.doctor.probe.model_trace import RECTIFIERS, Operation, option, traced
 from labkit.doctor.program import Program
-from labkit.doctor.recording import Recording
+from labkit.doctor.records import Recording
 
 ENOUGH = 256  # samples on which a unit must be silent
 WEIGHTED = (nn.Linear, nn.modules.conv._ConvNd, nn.RNNBase)

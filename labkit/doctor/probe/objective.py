@@ -9,7 +9,7 @@ from labkit.doctor.probe.objective_numeric import NumericEvidence, look_at_numbe
 from labkit.doctor.probe.objective_outputs import OutputsEvidence, look_at_outputs
 from labkit.doctor.probe.objective_sequence import SequenceEvidence, look_at_sequences
 from labkit.doctor.program import Program
-from labkit.doctor.recording import Recording
+from labkit.doctor.records import Recording
 
 
 @dataclass

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from labkit.doctor.nested import leaves, mapped
 from labkit.doctor.probe.evaluation_answers import known_answer, without
-from labkit.doctor.recording import LossCall, leaves, mapped
+from labkit.doctor.records import LossCall
 
 FAR = 1_000.0  # outputs that are so large are certain of what they say
 

@@ -13,10 +13,11 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from labkit import randomness
+from labkit.doctor.nested import leaves, mapped
 from labkit.doctor.probe.evaluation_answers import exaggerated, last_layer, only_tensor
 from labkit.doctor.probe.evaluation_scores import batch_sizes, rows, size_of
 from labkit.doctor.program import Program
-from labkit.doctor.recording import Recording, Update, leaves, mapped
+from labkit.doctor.records import Recording, Update
 
 SECONDS = 0.12  # for looking through the training data
 MASKS = ("masked_fill", "masked_fill_", "where", "full", "full_like", "triu", "tril")  # put infinity there on purpose

@@ -7,9 +7,11 @@ import torch
 from torch import Tensor
 
 from labkit import randomness
+from labkit.doctor.nested import leaves, mapped
 from labkit.doctor.probe.evaluation_answers import exaggerated, last_layer, only_tensor
 from labkit.doctor.program import Program
-from labkit.doctor.recording import LossCall, Recording, leaves, mapped, watched_loss
+from labkit.doctor.records import LossCall, Recording
+from labkit.doctor.watching import watched_loss
 
 FACTOR = 1_000.0
 

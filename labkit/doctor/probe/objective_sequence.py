@@ -10,7 +10,7 @@ from labkit import randomness
 from labkit.doctor.probe.evaluation_answers import only_tensor
 from labkit.doctor.probe.objective_loss import View
 from labkit.doctor.program import Program
-from labkit.doctor.recording import Recording
+from labkit.doctor.records import Recording
 
 PLACES = (0, 1, -1, 2, 3, -2)
 

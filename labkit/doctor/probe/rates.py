@@ -9,7 +9,7 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from labkit.doctor.copying import reachable
 from labkit.doctor.program import Program
-from labkit.doctor.recording import Recording
+from labkit.doctor.records import Recording
 
 EPOCHS = 5  # of a schedule that moves once an epoch
 MOST = 2_000  # moves of a schedule that are tried

@@ -3,7 +3,7 @@
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
 from labkit.doctor.rules.model_mends import not_swapped, read_in_order, rectified, score_by_order, widened
-from labkit.doctor.rules.updates import _names
+from labkit.doctor.rules.words import names_of
 
 NOTICEABLE = 1e-3  # in units of the answers' spread
 
@@ -17,7 +17,7 @@ def by_chance(evidence: Evidence) -> Finding | None:
     return Finding(
         "train_eval_mode",
         "fail",
-        f"After `model.eval()` dropout still acts in {_names(layers)}: the same input gives answers that differ by "
+        f"After `model.eval()` dropout still acts in {names_of(layers)}: the same input gives answers that differ by "
         f"{seen.by_chance:.2g} of their spread.",
         "Functional dropout has `training=True` as its default; layers that are not registered never hear of `eval()`.",
         "F.dropout(x, p, training=self.training)  # or nn.Dropout as an attribute of the module",
@@ -106,7 +106,7 @@ def only_affine(evidence: Evidence) -> Finding | None:
         "model_too_weak",
         "warn",
         f"f(a) + f(b) - f(c) equals f(a + b - c) up to {seen.affine:.1g}: the {len(seen.layers)} layers "
-        f"({_names(seen.layers)}) are one linear map.",
+        f"({names_of(seen.layers)}) are one linear map.",
         "Without an activation between them, linear layers multiply out to a single one.",
         "nn.ReLU()  # between the layers",
         "f(a) + f(b) - f(c) differs from f(a + b - c)",

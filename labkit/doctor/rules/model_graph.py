@@ -2,7 +2,7 @@
 
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
-from labkit.doctor.rules.updates import _names
+from labkit.doctor.rules.words import names_of
 
 
 def not_registered(evidence: Evidence) -> Finding | None:
@@ -41,7 +41,7 @@ def cut(evidence: Evidence) -> Finding | None:
     return Finding(
         "graph_detached",
         "fail",
-        f"{which} ({_names(seen.cut)}) although the loss changes when they are changed.{where}",
+        f"{which} ({names_of(seen.cut)}) although the loss changes when they are changed.{where}",
         "Behind `no_grad`, `detach`, `.data`, NumPy, `.item()`, `torch.tensor(...)` or a comparison there is no graph: "
         "nothing before it learns.",
         "# compute it with torch operations, and without no_grad, from the parameters to the loss;\n"
@@ -60,9 +60,9 @@ def _where(evidence: Evidence) -> str:
     """Name the place of the cut: layers that ran without a graph, else the operations that ended one."""
     seen = evidence.model.graph
     if seen.cut_layers:
-        return f" The output of {_names(seen.cut_layers)} has no graph: it runs with gradients switched off."
+        return f" The output of {names_of(seen.cut_layers)} has no graph: it runs with gradients switched off."
     places = [f"`{name}` in {layer or 'forward, the loss or the step'}" for name, layer in seen.cuts]
-    return f" The graph ends at {_names(places)}." if places else ""
+    return f" The graph ends at {names_of(places)}." if places else ""
 
 
 def frozen_by_evaluation(evidence: Evidence) -> Finding | None:
@@ -73,7 +73,7 @@ def frozen_by_evaluation(evidence: Evidence) -> Finding | None:
     return Finding(
         "graph_detached",
         "fail",
-        f"After `evaluate`, {len(names)} parameters require no gradient any more ({_names(names)}).",
+        f"After `evaluate`, {len(names)} parameters require no gradient any more ({names_of(names)}).",
         "From the second epoch on the optimizer finds no gradient for them.",
         "with torch.no_grad():  # in evaluate, in place of requires_grad_(False)\n    ...",
         f"model.get_parameter({names[0]!r}).requires_grad is True after the evaluation",
@@ -91,7 +91,7 @@ def hard_decision_in_the_loss(evidence: Evidence) -> Finding | None:
         "graph_detached",
         "fail",
         f"When the outputs change, {100 * seen.unexplained:.0f} % of the change of the loss is in no gradient: "
-        f"loss_fn uses {_names([f'`{name}`' for name in seen.hard])} of the outputs.",
+        f"loss_fn uses {names_of([f'`{name}`' for name in seen.hard])} of the outputs.",
         "A decision (greater than, round, argmax) is flat nearly everywhere, so its gradient is zero.",
         "probabilities = torch.sigmoid(outputs)  # in the loss, and decide only in the evaluation",
         "the gradient of loss_fn with respect to the outputs points to lower loss",

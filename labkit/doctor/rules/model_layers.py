@@ -3,7 +3,7 @@
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
 from labkit.doctor.rules.model_mends import batches_of, quarter_of_dropout, usual_momentum, without_chance
-from labkit.doctor.rules.updates import _names
+from labkit.doctor.rules.words import names_of
 from labkit.doctor.trial import validation_score
 
 
@@ -17,7 +17,7 @@ def statistics_drift(evidence: Evidence) -> Finding | None:
     return Finding(
         "bn_statistics",
         "fail",
-        f"The weights of {_names(list(drifted))} are frozen, and the running mean of {name} moved by {far:.2g} "
+        f"The weights of {names_of(list(drifted))} are frozen, and the running mean of {name} moved by {far:.2g} "
         f"standard deviations in {evidence.updates.watched} updates.",
         "`requires_grad_(False)` freezes weights; running statistics follow every batch in training mode.",
         f"model.get_submodule({part!r}).eval()  # after every model.train()",
@@ -33,7 +33,7 @@ def statistics_never_move(evidence: Evidence) -> Finding | None:
     last = {name: momentum for name, momentum in seen.momentum.items() if momentum >= 0.9}
     if seen.still:
         watched = evidence.updates.watched
-        what = f"{_names(seen.still)} have momentum=0: after {watched} updates the running mean is where it was made."
+        what = f"{names_of(seen.still)} have momentum=0: after {watched} updates the running mean is where it was made."
         why = "In evaluation mode the layer then uses statistics that belong to no data at all."
     elif last and (seen.batches or 2) > 1:
         name, momentum = next(iter(last.items()))
@@ -88,7 +88,7 @@ def statistics_of_one(evidence: Evidence) -> Finding | None:
     return Finding(
         "bn_statistics",
         "fail",
-        f"{_names(seen.untracked)} keep no running statistics, and the evaluation asks for batches of {seen.fewest}.",
+        f"{names_of(seen.untracked)} keep no running statistics, and the evaluation asks for batches of {seen.fewest}.",
         "Each answer then depends on the other samples of its batch, or, alone, on nothing but itself.",
         "nn.BatchNorm1d(features, track_running_stats=True)  # the default",
         "model(x[:1]) equals model(x)[:1] after model.eval()",
@@ -143,7 +143,7 @@ def too_much_dropout(evidence: Evidence) -> Finding | None:
     strong = {layer: p for layer, p in seen.dropouts.items() if p >= 0.8}
     if strong:
         p = max(strong.values())
-        what = f"Dropout in {_names(list(strong))} sets {100 * p:.0f} % of all values to zero."
+        what = f"Dropout in {names_of(list(strong))} sets {100 * p:.0f} % of all values to zero."
         mend, fix = (
             quarter_of_dropout,
             f"nn.Dropout({p / 4:.2g})  # p is the share that is dropped, not the share that is kept",

@@ -11,9 +11,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
 from torch.utils.data import DataLoader
 
+from labkit.doctor.nested import leaves
 from labkit.doctor.probe.model_layers import DROPOUTS
 from labkit.doctor.program import Program
-from labkit.doctor.recording import leaves
 from labkit.doctor.rules.mends import optimizer_over_the_model
 from labkit.doctor.trial import validation_score
 

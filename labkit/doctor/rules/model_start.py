@@ -5,7 +5,7 @@ import math
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
 from labkit.doctor.rules.model_mends import he_weights, leaky, rectified_signals, unit_signals
-from labkit.doctor.rules.updates import _names
+from labkit.doctor.rules.words import names_of
 
 LARGEST_GAIN, SMALLEST_GAIN = 5.0, 0.05  # spread of weights x root of inputs; He's are 1.41
 
@@ -17,7 +17,8 @@ def equal_units(evidence: Evidence) -> Finding | None:
         name, (count, left) = max(start.equal_rows.items(), key=lambda item: item[1][0])
         what = (
             f"All {count} rows of {name} were equal at the start, and after {evidence.updates.watched} updates "
-            f"{left} different rows are left ({len(start.equal_rows)} such matrices: {_names(list(start.equal_rows))})."
+            f"{left} different rows are left ({len(start.equal_rows)} such matrices: "
+            f"{names_of(list(start.equal_rows))})."
         )
         first = name
     elif start.twins:

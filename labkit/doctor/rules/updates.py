@@ -4,8 +4,9 @@ from itertools import pairwise
 
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
-from labkit.doctor.rules import rates
+from labkit.doctor.rules import rates, updates_weights
 from labkit.doctor.rules.mends import optimizer_over_the_model, usual_five_lines
+from labkit.doctor.rules.words import names_of
 
 
 def not_in_the_optimizer(evidence: Evidence) -> Finding | None:
@@ -19,7 +20,7 @@ def not_in_the_optimizer(evidence: Evidence) -> Finding | None:
     return Finding(
         "param_not_optimised",
         "fail",
-        f"{len(forgotten)} parameters get a gradient and no optimizer has them: {_names(forgotten)}.{strangers}",
+        f"{len(forgotten)} parameters get a gradient and no optimizer has them: {names_of(forgotten)}.{strangers}",
         "An optimizer moves the tensors that it was given; when a layer is replaced later, it keeps the old ones.",
         "optimizer = torch.optim.Adam(model.parameters(), lr=...)  # after the model is complete",
         "all(any(p is q for g in optimizer.param_groups for q in g['params']) for p in model.parameters())",
@@ -85,7 +86,7 @@ def never_cleared(evidence: Evidence) -> Finding | None:
         "zero_grad_misplaced",
         "fail",
         f"At {seen.kept} of {seen.steps} steps the gradient still held what the step before had used "
-        f"({_names(seen.kept_names)}).",
+        f"({names_of(seen.kept_names)}).",
         "`backward` adds to `.grad`; without clearing, each step repeats all earlier ones.",
         "optimizer.zero_grad()  # once before the backward passes of every step",
         "every gradient is zero or None when the first backward after a step begins",
@@ -200,84 +201,6 @@ def graph_kept(evidence: Evidence) -> Finding | None:
     )
 
 
-def weights_overwritten(evidence: Evidence) -> Finding | None:
-    """Something else than an optimizer overwrites the weights."""
-    seen = evidence.updates
-    if not seen.reset:
-        return None
-    name, how = next(iter(seen.reset.items()))
-    return Finding(
-        "weights_reset",
-        "fail",
-        f"Between two steps {len(seen.reset)} weights were overwritten ({_names(list(seen.reset))}): {how}.",
-        "What the updates have learned is lost each time.",
-        "# initialise, or load a checkpoint, once: before the loop, not inside it",
-        f"model.get_parameter({name!r}) is the same after one update and before the next",
-        "05",
-        weight=8,
-        explains=("lr_too_high", "lr_too_low", "param_not_optimised", "step_missing"),
-    )
-
-
-def frozen_and_moved(evidence: Evidence) -> Finding | None:
-    """Parameters that should be frozen are not."""
-    seen, severity = evidence.updates, "fail"
-    if seen.attribute_frozen:
-        where = _names(seen.attribute_frozen)
-        what = f"{where} has an attribute requires_grad = False, and its parameters are trained all the same."
-        fix = (
-            f"model.get_submodule({seen.attribute_frozen[0]!r}).requires_grad_(False)  # the method, with an underscore"
-        )
-    elif seen.frozen_moved:
-        what = f"{_names(list(seen.frozen_moved))} do not require a gradient, and the optimizer moved them."
-        fix = "optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=...)"
-    elif len(seen.zeroed_moved) > 0:
-        what = f"The gradients of {_names(list(seen.zeroed_moved))} are set to zero before the step, and it moves them."
-        fix = "part.requires_grad_(False)  # before the optimizer is made, and only the rest goes into it"
-    elif seen.thawed:
-        what = f"The evaluation makes {_names(seen.thawed)} trainable, which were frozen before."
-        fix = "with torch.no_grad():  # instead of switching requires_grad off and on for all of the model"
-    elif seen.evaluated_in_training:
-        what = f"{_names(seen.evaluated_in_training)} is trained in evaluation mode, which changes nothing in it."
-        fix = f"model.get_submodule({seen.evaluated_in_training[0]!r}).requires_grad_(False)"
-        severity = "warn"
-    else:
-        return None
-    return Finding(
-        "freeze_ineffective",
-        severity,
-        what,
-        "Neither eval() nor a gradient of zero keeps weights as they are: momentum and weight decay go on.",
-        fix,
-        "the frozen weights are equal before and after an update",
-        "04",
-        weight=6,
-    )
-
-
-def left_frozen(evidence: Evidence) -> Finding | None:
-    """The evaluation switches gradients off, and nothing switches them on again."""
-    frozen = evidence.updates.left_frozen
-    if not frozen:
-        return None
-    return Finding(
-        "graph_detached",
-        "fail",
-        f"After the evaluation {len(frozen)} parameters do not require a gradient any more: {_names(frozen)}.",
-        "From the second epoch on, these weights stay as they are.",
-        "with torch.no_grad():  # instead of model.requires_grad_(False)",
-        "all(p.requires_grad for p in model.parameters()) after the evaluation",
-        "04",
-        weight=8,
-    )
-
-
-def _names(names: list[str], most: int = 3) -> str:
-    """Return a few names in a row, and how many more there are."""
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
-
-
 RULES = [
     not_in_the_optimizer,
     no_step,
@@ -287,8 +210,6 @@ RULES = [
     wrong_scale_of_a_window,
     optimizer_made_again,
     graph_kept,
-    weights_overwritten,
-    frozen_and_moved,
-    left_frozen,
+    *updates_weights.RULES,
     *rates.RULES,
 ]
