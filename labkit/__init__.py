@@ -17,6 +17,7 @@ PARTS = (
     "environment",
     "errors",
     "exercises",
+    "keeping",
     "measuring",
     "models",
     "processes",

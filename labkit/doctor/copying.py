@@ -101,15 +101,15 @@ def variables(function: FunctionType) -> Iterator[tuple[str, Any]]:
     yield from (
         ("", default) for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
     )
-    for name in _names(function.__code__):
+    for name in names_outside(function.__code__):
         if name in function.__globals__:
             yield name, function.__globals__[name]
 
 
-def _names(code: CodeType) -> set[str]:
+def names_outside(code: CodeType) -> set[str]:
     """Return the names that a function's code, and the functions inside it, look up outside."""
     inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    return set(code.co_names).union(*map(_names, inner))
+    return set(code.co_names).union(*map(names_outside, inner))
 
 
 def _twins(functions: list[FunctionType], memo: dict[int, Any]) -> list:
@@ -140,7 +140,7 @@ def _fill(function: FunctionType, twin: FunctionType, memo: dict[int, Any]) -> N
             continue
     twin.__defaults__ = copy.deepcopy(function.__defaults__, memo)
     twin.__kwdefaults__ = copy.deepcopy(function.__kwdefaults__, memo)
-    for name in _names(function.__code__) & function.__globals__.keys():
+    for name in names_outside(function.__code__) & function.__globals__.keys():
         value = function.__globals__[name]
         if not isinstance(value, (*_PLAIN, type, ModuleType)):
             twin.__globals__[name] = copy.deepcopy(value, memo)

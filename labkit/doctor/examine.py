@@ -1,14 +1,12 @@
 """Examine a training program before, or instead of, training it."""
 
 import time
-import warnings
 from collections.abc import Callable, Iterable
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 
-from labkit import randomness
+from labkit.doctor.cure import Cure, cure
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding, Report, ordered
 from labkit.doctor.probe import data, evaluation, objective, updates
@@ -22,6 +20,7 @@ from labkit.doctor.rules import objective as objective_rules
 from labkit.doctor.rules import raised as raised_rules
 from labkit.doctor.rules import updates as updates_rules
 from labkit.doctor.trial import compare
+from labkit.doctor.undisturbed import undisturbed
 
 RULES = [
     *raised_rules.RULES,
@@ -53,23 +52,15 @@ def examine(
     """
     begin = time.perf_counter()
     program = Program(model, loss_fn, optimizer, train_loader, val_loader, scheduler, train_step, evaluate, context)
-    with undisturbed():
+    with undisturbed(program):
         untouched = program.copy()  # the original is not even read while the pieces run
         evidence = gather(untouched)
         findings = confirmed(untouched, diagnose(evidence))
-    return Report(ordered(findings), program, evidence.notes, time.perf_counter() - begin)
+    return Report(ordered(findings), program, evidence.notes, time.perf_counter() - begin, _cured)
 
 
-@contextmanager
-def undisturbed():
-    """Put back all random numbers afterwards; inside, gradients are on, whatever the caller switched off."""
-    state = randomness.rng_state()
-    try:
-        with warnings.catch_warnings(), torch.inference_mode(False), torch.enable_grad():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        randomness.set_rng_state(state)
+def _cured(report: Report) -> Cure:
+    return cure(report, examine)
 
 
 def gather(program: Program) -> Evidence:

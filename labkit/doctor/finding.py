@@ -60,13 +60,22 @@ class Finding:
 class Report:
     """All findings of an examination, root cause first; prints as text, shows as a table in a notebook.
 
-    notes: what could not be examined, and why. seconds: how long it took.
+    notes: what could not be examined, and why. seconds: how long it took. cure: does what `apply` promises.
     """
 
     findings: list[Finding]
     program: Program
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    cure: Callable[["Report"], Any] | None = field(default=None, repr=False, compare=False)
+
+    def apply(self) -> Any:
+        """Mend what is mechanical on a copy, and return it with the proof, a `labkit.doctor.cure.Cure`.
+
+        The examined pieces stay as they are; those of `.program` take their place. Raises LabkitError when no finding
+        can be mended by itself.
+        """
+        return self.cure(self)
 
     @property
     def failed(self) -> bool:

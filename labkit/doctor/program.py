@@ -55,6 +55,11 @@ class Program:
         """Return a program of its own: same values, and nothing that happens to it reaches this one."""
         return Program(**copied({piece.name: getattr(self, piece.name) for piece in fields(self)}))
 
+    def pieces(self) -> dict[str, Any]:
+        """Return the pieces by their names, as `examine(**pieces)` takes them."""
+        named = {piece.name: getattr(self, piece.name) for piece in fields(self)}
+        return {**named.pop("context"), **named}
+
     def batches(self) -> int | None:
         """Return how many batches an epoch has, None if the loader cannot tell."""
         try:

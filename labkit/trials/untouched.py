@@ -13,8 +13,8 @@ from torch.utils.data import DataLoader
 
 from labkit import randomness
 from labkit.data.loading import Loader
+from labkit.keeping import Kept
 from labkit.training.interrupts import StopRequest
-from labkit.trials.keeping import Kept
 
 SEED = 0  # where the random numbers start in a trial: the same trial gives the same numbers
 

@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from labkit.doctor import examine
 from labkit.errors import LabkitError
-from labkit.trials.keeping import same_bits
+from labkit.keeping import same_bits
 from tests.doctor.small import program
 
 
@@ -82,3 +82,28 @@ def test_what_the_step_raises_is_the_first_finding():
 
     report = examine(**pieces(train_step=train_step))
     assert report.findings[0].severity == "fail" and report.findings[0].fault == "label_encoding"
+
+
+def test_what_classes_share_is_put_back():
+    """A copy has the class of the original: its attributes, its defaults and the globals of its methods are shared."""
+
+    class Counting(nn.Module):
+        calls = 0
+        seen: list = []  # noqa: RUF012 - the fault of many programs
+
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(6, 2)
+
+        def forward(self, inputs, sizes=[]):  # noqa: B006 - the same
+            nonlocal updates
+            updates += 1
+            Counting.calls += 1
+            type(self).seen.append(inputs.mean().item())
+            sizes.append(len(inputs))
+            return self.layer(inputs)
+
+    updates = 0
+    model = Counting()
+    examine(**pieces(model=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1)))
+    assert (Counting.calls, Counting.seen, Counting.forward.__defaults__, updates) == (0, [], ([],), 0)
