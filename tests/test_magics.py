@@ -108,3 +108,30 @@ def test_in_a_real_kernel_the_cell_gets_its_text_back_and_progress_is_kept(tmp_p
     client.execute(env=environment)
     assert payloads[-1] == [{"source": "set_next_input", "text": STUB.rstrip("\n"), "replace": True}]
     assert progress.read(tmp_path / "kernel.json")["chapters"] == {"01_tensors": {"opened": 1}}
+
+
+PROGRAM = """
+import torch, torch.nn as nn
+x = torch.randn(60, 4)
+net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+criterion, optimizer = nn.CrossEntropyLoss(), torch.optim.SGD(net[0].parameters(), lr=0.1)
+train_loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, (x[:, 0] > 0).long()), batch_size=10)
+def pieces():
+    return net, criterion, optimizer, train_loader
+"""
+
+
+@pytest.mark.parametrize("line", ["report = %doctor", "report = %doctor pieces"])
+def test_the_doctor_looks_at_the_program_in_a_notebook(line, shell):
+    assert shell.run_cell(PROGRAM).success and shell.run_cell(line).success
+    assert shell.user_ns["report"].findings[0].fault == "param_not_optimised"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"), [("%doctor", "This notebook has no variable model"), ("%doctor it", "no variable 'it'")]
+)
+def test_without_pieces_the_doctor_says_what_it_needs(line, said, shell, capsys):
+    shell.user_ns.clear()
+    shell.run_cell(line)
+    heard = "".join(capsys.readouterr())
+    assert said in heard and "Traceback" not in heard

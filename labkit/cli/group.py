@@ -19,6 +19,7 @@ def examples(*lines: str) -> str:
         "labkit data                             which data sets are there?",
         "labkit train --data digits --epochs 6   train a network on handwritten digits",
         "labkit trial learning-rate              which rate to begin with? and other short trials",
+        "labkit doctor train.py                  why does my script's model not learn?",
         "labkit explain train.py                 what does the error of my script mean?",
         "labkit runs                             what was trained here, and what came of it",
         "labkit progress                         which exercises are right, and what comes next?",

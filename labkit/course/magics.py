@@ -1,6 +1,6 @@
 """What `%load_ext labkit` brings into a notebook.
 
-That is `%reset_exercise`, the progress of this chapter, and under every error of PyTorch what it means.
+That is `%reset_exercise` and `%doctor`, the progress of this chapter, and under every error of PyTorch what it means.
 """
 
 import difflib
@@ -12,16 +12,20 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from IPython.display import display
 
+from labkit.doctor import Report, examine
 from labkit.doctor.explain import Explanation, explain, explain_exception
 from labkit.doctor.explain.watching import WarningWatch
+from labkit.doctor.namespace import as_pieces, pieces_named
+from labkit.errors import LabkitError
 from labkit.exercises import Chapter, Exercise, progress
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register the magic, and listen to how cells end and to what they warn of."""
+    """Register the magics, and listen to how cells end and to what they warn of."""
     _loaded[shell] = lab = LabInShell(shell)
     lab.warnings.start()
     shell.register_magic_function(lab.reset_exercise, "line", "reset_exercise")
+    shell.register_magic_function(lab.doctor, "line", "doctor")
     shell.events.register("post_run_cell", lab.after_cell)
     shell.events.register("post_run_cell", lab.explain_error)
 
@@ -31,7 +35,8 @@ def unload(shell: InteractiveShell) -> None:
     lab = _loaded.pop(shell)
     lab.warnings.stop()
     shell.events.unregister("post_run_cell", lab.explain_error)
-    shell.magics_manager.magics["line"].pop("reset_exercise", None)
+    for name in ("reset_exercise", "doctor"):
+        shell.magics_manager.magics["line"].pop(name, None)
     shell.events.unregister("post_run_cell", lab.after_cell)
 
 
@@ -50,6 +55,25 @@ class LabInShell:
         if name not in known:
             raise UsageError(_unknown(name, known))
         self._shell.set_next_input(known[name].stub.rstrip("\n"), replace=True)
+
+    def doctor(self, line: str) -> Report:
+        """Examine the training program in this notebook: `%doctor`, or `%doctor pieces` for a dict or a function.
+
+        Without a name it takes the variables model, loss_fn, optimizer, train_loader, and if there are any val_loader,
+        scheduler, train_step, evaluate; usual other names (net, criterion, ...) are understood. Returns the report.
+        """
+        name = line.strip()
+        if name and name not in self._shell.user_ns:
+            raise UsageError(
+                f"There is no variable {name!r}. Write %doctor, or %doctor and the name of a dict of pieces."
+            )
+        try:
+            if not name:
+                return examine(**pieces_named(self._shell.user_ns, "This notebook"))
+            given = self._shell.user_ns[name]
+            return examine(**as_pieces(given() if callable(given) else given, name))
+        except LabkitError as error:
+            raise UsageError(str(error)) from error
 
     def after_cell(self, result: ExecutionResult) -> None:
         """Note that this chapter is open, and the type of the error that ended a cell: no text of it, no code."""

@@ -33,19 +33,19 @@ def run_script(file: str, arguments: Sequence[str] = ()) -> int:
     except SystemExit:
         raise
     except BaseException as error:
-        sys.stdout.flush()
-        _print_traceback(error, full)
-        if explanation := explain_exception(error):
-            print_explanation(explanation)
+        show_error(error, full)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
     finally:
         watch.stop()
     return 0
 
 
-def _print_traceback(error: BaseException, file: str) -> None:
-    """Print the traceback as Python does: from the first line of the script on."""
+def show_error(error: BaseException, file: str) -> None:
+    """Print the traceback as Python does, from the first line of the script on, and under it what the error means."""
+    sys.stdout.flush()
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename != file:
         trace = trace.tb_next
     traceback.print_exception(type(error), error, trace)
+    if explanation := explain_exception(error):
+        print_explanation(explanation)
