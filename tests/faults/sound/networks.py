@@ -376,8 +376,8 @@ def truncated_in_time() -> dict:
     pieces = series[:, :480].reshape(8, 40, 12, 1).transpose(0, 1).flatten(0, 1)
     nexts = series[:, 1:].reshape(8, 40, 12, 1).transpose(0, 1).flatten(0, 1)
     data = {
-        "train_loader": DataLoader(TensorDataset(pieces, nexts), 8, shuffle=False),
-        "val_loader": DataLoader(TensorDataset(pieces[:80], nexts[:80]), 40),
+        "train_loader": DataLoader(TensorDataset(pieces[:240], nexts[:240]), 8, shuffle=False),
+        "val_loader": DataLoader(TensorDataset(pieces[240:], nexts[240:]), 40),
     }
     more = {"loss_fn": nn.MSELoss(), "evaluate": explained}
     return program(Streaming(), data, rate=0.01) | more
