@@ -2,6 +2,7 @@
 
 from labkit.show.accumulation import accumulation, accumulation_picture
 from labkit.show.broadcasting import broadcasting
+from labkit.show.clinic_figure import clinic_figure
 from labkit.show.controls import Control, answers_control
 from labkit.show.convolution import convolution, convolution_control
 from labkit.show.figures import comparison, confusion, curves, gradient_norms, rates
@@ -35,6 +36,7 @@ __all__ = [
     "augmented",
     "broadcasting",
     "broadcasting_control",
+    "clinic_figure",
     "comparison",
     "confusion",
     "convolution",

@@ -1,0 +1,3 @@
+"""Cases in which the fault is in the evaluation."""
+
+EVALUATION_CASES: list = []
