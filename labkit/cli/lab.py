@@ -95,9 +95,10 @@ def _option(field: dataclasses.Field) -> click.Option:
     ),
 )
 @click.option("--resume", metavar="RUN", type=click.Path(path_type=Path), help="Go on with the run in this folder.")
+@click.option("--examine", is_flag=True, help="Let the doctor look first, and stop where it proves a fault.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON line last; the table goes to stderr.")
 @click.pass_context
-def train(context: click.Context, resume: Path | None, as_json: bool, **settings: object) -> None:
+def train(context: click.Context, resume: Path | None, examine: bool, as_json: bool, **settings: object) -> None:
     """Train a network and measure it on the test pictures.
 
     The run's folder keeps its settings, its history and its best weights. Ctrl-C stops after the current step, and
@@ -109,7 +110,10 @@ def train(context: click.Context, resume: Path | None, as_json: bool, **settings
     if resume and given:
         raise click.UsageError(f"--resume takes all settings from the run; leave out --{given[0].replace('_', '-')}.")
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
-        project = training.resume_project(resume) if resume else training.project(training.Config(**settings))
+        if resume:
+            project = training.resume_project(resume)
+        else:
+            project = training.project(training.Config(**settings), examine=examine)
         if project.test:
             click.echo(f"test accuracy {project.test.accuracy:.2%} on {len(project.splits.test)} pictures")
             click.echo(f"record: {project.run.folder or 'none, since --run-dir is empty'}")

@@ -14,6 +14,7 @@ from labkit.errors import ConfigError
 from labkit.measuring import LossFunction, evaluate
 from labkit.measuring.misfit import checked, explained
 from labkit.training.config import Config
+from labkit.training.examining import examined
 from labkit.training.interrupts import StopRequest
 from labkit.training.nonfinite import save_if_finite, stop_if_not_finite
 from labkit.training.progress import Progress
@@ -47,6 +48,7 @@ def fit(
     config: Config,
     loss_fn: LossFunction | None = None,
     watch: Watch | None = None,
+    examine: bool = False,
 ) -> Run:
     """Train a model in place as `config` says, and return what came of it.
 
@@ -54,13 +56,16 @@ def fit(
     the mean loss of a batch; cross-entropy when left out. The first Ctrl-C, kernel interrupt or SIGTERM ends the step
     in hand, saves and returns; a second one interrupts as usual. With `average`, it is the averaged weights that are
     validated and that the model has in the end; with `patience`, the best ones. watch(training, outcome, stop) is
-    called after every update: it may look, wait, or set `stop.requested`. Where torch.distributed has been started, all
-    processes call this, and the one of rank 0 writes and prints. Raises ConfigError, DataError or DeviceError before
-    anything runs; NonFiniteError when a loss, a gradient or a weight is not finite; CheckpointError when the run's
-    folder cannot be written.
+    called after every update: it may look, wait, or set `stop.requested`. With `examine` the doctor looks for a few
+    seconds first; a fault that it proves is a FaultError, and nothing is trained or written. Where torch.distributed
+    has been started, all processes call this, and the one of rank 0 writes and prints. Raises ConfigError, DataError or
+    DeviceError before anything runs; NonFiniteError when a loss, a gradient or a weight is not finite; CheckpointError
+    when the run's folder cannot be written.
     """
     training = Training(model, _train_loader(model, train_loader, val_loader, config, loss_fn), config, loss_fn)
     randomness.seed_everything(config.seed)
+    if examine:
+        examined(training, val_loader)
     training.open_record()
     return _train(training, val_loader, watch)
 

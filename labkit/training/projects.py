@@ -49,12 +49,12 @@ class Project:
         }
 
 
-def project(config: Config, splits: data.Splits | None = None) -> Project:
+def project(config: Config, splits: data.Splits | None = None, examine: bool = False) -> Project:
     """Load the data, build the model, train it, and test it once on pictures that nothing was chosen by.
 
-    splits: the pictures, if they are loaded already; else `config.data` says what to load.
+    splits: the pictures, if they are loaded already; else `config.data` says what to load. examine: as for `fit`.
     """
-    return _project(config, splits, run_folder=None)
+    return _project(config, splits, run_folder=None, examine=examine)
 
 
 def resume_project(folder: Path | str, splits: data.Splits | None = None) -> Project:
@@ -88,11 +88,11 @@ def rerun_project(folder: Path | str) -> Project:
         torch.set_num_threads(threads)
 
 
-def _project(config: Config, splits: data.Splits | None, run_folder: Path | None) -> Project:
+def _project(config: Config, splits: data.Splits | None, run_folder: Path | None, examine: bool = False) -> Project:
     started = time.perf_counter()
     splits, (train_loader, val_loader, test_loader), model = prepared(config, splits)
     if run_folder is None:
-        run = fit(model, train_loader, val_loader, config)
+        run = fit(model, train_loader, val_loader, config, examine=examine)
     else:
         run = resume(model, train_loader, val_loader, run_folder)
     test = None if run.status == "interrupted" else predict(model, test_loader)

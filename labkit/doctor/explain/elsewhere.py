@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from types import FunctionType
 
 import torch.nn as nn
+from torch import Tensor
 
 from labkit.doctor.explain.frames import Place, Raised
 
@@ -20,6 +21,8 @@ _CAUGHT = re.compile(
     re.DOTALL,
 )
 _COMPILED = re.compile(r"got (?P<type>\w+)\((?P<quote>['\"])(?P<text>.*?)(?P=quote)\).*from user code:\n", re.DOTALL)
+_FAKE_SIZE = re.compile(r"FakeTensor\(\.\.\., size=\(([^()]*)\)")
+_SYMBOL = re.compile(r"\bs\d+\b")  # how a graph calls a size that it has met with several values
 
 
 def from_elsewhere(here: Raised) -> Raised | None:
@@ -34,8 +37,32 @@ def from_elsewhere(here: Raised) -> Raised | None:
     if match := _COMPILED.search(here.text):
         modules = [module for _, model in models_of(here.places) for module in model.modules()]
         places = tuple(_places(here.text[match.end() :], modules))
-        return Raised(match["type"], match["text"], places, "a compiled module", here.places)
+        sizes = _sizes_of_symbols(here)
+        text = _SYMBOL.sub(lambda symbol: sizes.get(symbol[0], symbol[0]), match["text"])
+        return Raised(match["type"], text, places, "a compiled module", here.places)
     return None
+
+
+def _sizes_of_symbols(here: Raised) -> dict[str, str]:
+    """Return the numbers behind s50, s69, …: those of the user's tensors that have such a shape."""
+    tensors = [
+        value
+        for place in reversed(here.places)
+        if place.is_of_user
+        for value in place.variables.values()
+        if isinstance(value, Tensor)
+    ]
+    sizes: dict[str, str] = {}
+    for shape in (match[1].split(", ") for match in _FAKE_SIZE.finditer(here.text) if _SYMBOL.search(match[1])):
+        for tensor in tensors:
+            real = list(map(str, tensor.shape))
+            if len(real) == len(shape) and all(
+                size == one if size.isdecimal() else sizes.get(size, one) == one
+                for size, one in zip(shape, real, strict=True)
+            ):
+                sizes.update((size, one) for size, one in zip(shape, real, strict=True) if not size.isdecimal())
+                break
+    return sizes
 
 
 def models_of(places: Sequence[Place]) -> Iterator[tuple[str, nn.Module]]:

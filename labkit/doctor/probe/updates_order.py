@@ -1,5 +1,6 @@
 """Follow the gradients through the updates: made, clipped, used, cleared, or neither."""
 
+import math
 from statistics import median
 
 from torch import Tensor
@@ -9,8 +10,11 @@ from labkit.doctor.records import Mark, Recording, Update
 
 
 def look_at_order(recording: Recording, seen: UpdatesEvidence) -> None:
-    """Follow the gradients through all updates: made, used, cleared, or neither."""
-    marks = [(update, mark) for update in recording.updates for mark in update.marks]
+    """Follow the gradients through all updates: made, used, cleared, or neither.
+
+    An update with a loss or a gradient that is not finite is left out: a careful loop throws such a gradient away.
+    """
+    marks = [(update, mark) for update in recording.updates if _is_finite(update) for mark in update.marks]
     seen.backwards = sum(mark.kind == "backward" for _, mark in marks)
     steps = [mark for _, mark in marks if mark.kind == "step"]
     seen.steps = len(steps)
@@ -22,6 +26,11 @@ def look_at_order(recording: Recording, seen: UpdatesEvidence) -> None:
         if names:
             _follow(marks, number, names, seen)
     _thrown_away(marks, seen)
+
+
+def _is_finite(update: Update) -> bool:
+    numbers = [mark.loss for mark in update.marks] + [norm for mark in update.marks for norm in mark.norms.values()]
+    return all(math.isfinite(number) for number in numbers if number is not None)
 
 
 def _follow(marks: list[tuple[Update, Mark]], number: int, names: set[str], seen: UpdatesEvidence) -> None:

@@ -120,3 +120,23 @@ def test_a_flag_on_a_module_freezes_nothing():
     changed = program()
     changed.model[0].requires_grad = False
     assert "0 has an attribute requires_grad = False" in said(changed)["freeze_ineffective"]
+
+
+def test_gradients_that_are_not_finite_may_be_thrown_away():
+    """A loop that leaves out the step of a broken batch does what a gradient scaler does."""
+    calls = []
+
+    def train_step(model, batch, loss_fn, optimizer):
+        calls.append(batch)
+        inputs, targets = batch
+        if len(calls) % 3:
+            inputs = inputs * float("inf")
+        optimizer.zero_grad()
+        loss = loss_fn(model(inputs), targets)
+        loss.backward()
+        if loss.isfinite():
+            optimizer.step()
+        return loss.item()
+
+    faults = {finding.fault for finding in examine(**program(train_step=train_step).pieces()).findings}
+    assert not faults & {"step_missing", "grad_accumulation_scale", "zero_grad_misplaced"}

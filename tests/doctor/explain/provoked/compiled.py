@@ -79,3 +79,20 @@ def a_compiled_loss():
     criterion = torch.compile(lambda scores, target: F.cross_entropy(scores, target), backend="eager")
     grades = torch.tensor([1, 2, 3])
     criterion(torch.rand(3, 3), grades)
+
+
+@provokes("conv-channels", names=["photos"], fix="permute(0, 3, 1, 2)", slow=True)
+def a_convolution_compiled_for_many_sizes():
+    net = torch.compile(nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU()), backend="eager", dynamic=True)
+    net(torch.rand(2, 3, 28, 28))
+    net(torch.rand(3, 3, 29, 28))
+    photos = torch.rand(2, 28, 28, 3)
+    net(photos)
+
+
+@provokes("matmul-shapes", names=["pixels|images", "body"], fix=("in_features=400", "Linear(400"), slow=True)
+def a_model_compiled_for_many_sizes():
+    model = torch.compile(Classifier(), backend="eager", dynamic=True)
+    model(torch.rand(3, 784))
+    images = torch.rand(32, 400)
+    model(images)
