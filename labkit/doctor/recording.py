@@ -12,13 +12,14 @@ from torch import Tensor
 from labkit import randomness
 from labkit.doctor.events import Event, Recorder
 from labkit.doctor.nested import leaves, mapped
+from labkit.doctor.pace import affordable, fastest
 from labkit.doctor.program import Program
 from labkit.doctor.records import Mark, Recording, Update
 from labkit.doctor.watching import modes, tie_to_graph, watched_loss, watched_model
 
-UPDATES = 40  # as many as are watched, over more than one epoch if need be; after FEWEST no longer than SECONDS
-FEWEST = 6
-SECONDS = 0.6
+UPDATES = 40  # as many as are watched, over more than one epoch if need be
+FEWEST = 6  # as many if one takes so long that UPDATES would take longer than SECONDS
+SECONDS = 2.0
 SEED = 0
 MOST_WEIGHTS = 500_000
 
@@ -31,12 +32,13 @@ def record(program: Program, updates: int = UPDATES, seconds: float = SECONDS, s
     recording = Recording(program)
     with randomness.frozen_randomness(seed), warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        begin = time.thread_time()
+        begins = [time.thread_time()]
         for number, batch in enumerate(_epochs(program)):
-            spent = time.thread_time() - begin
-            if number == updates or (number >= FEWEST and spent > (seconds if recording.optimizers else 4 * seconds)):
-                break  # who has not stepped yet may be in a long window of accumulation
+            budget = seconds if recording.optimizers else 4 * seconds  # else it may be in a window of accumulation
+            if number >= affordable(updates, min(FEWEST, updates), fastest(begins), budget):
+                break
             recording.updates.append(_watch_update(recording, number, batch))
+            begins.append(time.thread_time())
             if recording.error is not None:
                 break
             recording.live.append(sum(trace() is not None for trace in recording.traces))

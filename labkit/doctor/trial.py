@@ -12,10 +12,11 @@ from torch import Tensor
 
 from labkit import randomness
 from labkit.doctor.nested import mapped
-from labkit.doctor.program import Program
+from labkit.doctor.pace import affordable, fastest
+from labkit.doctor.program import Program, usual_step
 
 SEEDS = 3
-SECONDS = 2.0  # for all trainings of one trial together
+SECONDS = 4.0  # for all trainings of one trial together, if MOST updates of each would take longer
 FEWEST, MOST = 12, 80  # updates of one training
 
 
@@ -51,15 +52,16 @@ def compare(
 ) -> Comparison:
     """Train copies of a program with and without a fix, from the same weights on the same batches; return both results.
 
-    judge: program -> number, larger is better; default `training_loss`. It is asked after the last update. The number
-    of updates is chosen so that all trainings take about SECONDS, and up to three times that if `updates` asks for
-    more. A training that raises counts as minus infinity. Where even FEWEST updates take too long, nothing is tried.
+    judge: program -> number, larger is better; default `training_loss`. It is asked after the last update. A training
+    has MOST updates, or as many as `updates` asks for, up to three times MOST; less only where one update is so long
+    that all trainings would take much more than SECONDS. A training that raises counts as minus infinity. Where even
+    FEWEST updates take too long, nothing is tried.
     """
     judge = judge or training_loss
-    affordable = _affordable(program, 2 * seeds)
-    if affordable < FEWEST:
-        return Comparison([], [], affordable, "too slow to be tried")
-    updates = min(max(updates or 0, affordable), 3 * affordable)
+    most = _affordable(program, 2 * seeds)
+    if most < FEWEST:
+        return Comparison([], [], most, "too slow to be tried")
+    updates = min(max(updates or 0, most), 3 * most)
     results: dict[bool, list[float]] = {False: [], True: []}
     for seed in range(seeds):
         for with_fix in (False, True):
@@ -121,19 +123,24 @@ def _first(loader: Any, count: int) -> Iterator[Any]:
 
 
 def _affordable(program: Program, trainings: int) -> int:
-    """Return how many updates each of some trainings may have; FEWEST may take three times as long as they should."""
+    """Return how many updates each of some trainings may have; FEWEST may take twice as long as they should."""
     trial = program.copy()
+    begins = []
+    step = trial.train_step or usual_step
+
+    def timed(*pieces: Any) -> Any:
+        begins.append(time.thread_time())
+        return step(*pieces)
+
+    trial.train_step = timed
     with randomness.frozen_randomness(0), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        begin = time.thread_time()
         try:
-            train(trial, 3)
+            train(trial, 5)
         except Exception:  # it will raise in the trial again
             return FEWEST
-        one = max((time.thread_time() - begin) / 3, 1e-6)
-    if FEWEST * trainings * one > 3 * SECONDS:
-        return 0
-    return int(min(MOST, max(FEWEST, SECONDS / (trainings * one))))
+    one = trainings * fastest(begins)
+    return affordable(MOST, FEWEST, one, SECONDS) if FEWEST * one < 2 * SECONDS else 0
 
 
 def on(thing: Any, device: torch.device | str) -> Any:

@@ -18,7 +18,7 @@ from labkit.doctor.records import ForwardCall, Recording
 
 NORMS = nn.modules.batchnorm._BatchNorm
 DROPS = nn.modules.dropout._DropoutNd
-SECONDS = 0.5  # an evaluation that takes longer is not run again
+SECONDS = 3.0  # an evaluation that takes longer is not run again
 
 
 @dataclass

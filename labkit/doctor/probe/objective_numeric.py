@@ -19,7 +19,7 @@ from labkit.doctor.probe.evaluation_scores import batch_sizes, rows, size_of
 from labkit.doctor.program import Program
 from labkit.doctor.records import Recording, Update
 
-SECONDS = 0.12  # for looking through the training data
+MOST_BATCHES, SECONDS = 60, 1.0  # for looking through the training data
 MASKS = ("masked_fill", "masked_fill_", "where", "full", "full_like", "triu", "tril")  # put infinity there on purpose
 USUAL = 1e4  # outputs beyond this are the result of an explosion, not its cause
 
@@ -184,7 +184,7 @@ def _all_data(program: Program, recording: Recording, seen: NumericEvidence) -> 
             if not (good and _finite(loss.detach())) and _finite(batch):
                 _try(program, batch, f"in batch {number + 1} of an epoch, with the first weights", seen)
                 return
-            if time.thread_time() - begin > SECONDS:
+            if number + 1 == MOST_BATCHES or time.thread_time() - begin > SECONDS:
                 return
 
 

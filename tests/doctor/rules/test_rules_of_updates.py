@@ -1,4 +1,5 @@
 import copy
+import re
 
 import pytest
 import torch
@@ -12,6 +13,12 @@ def said(changed) -> dict[str, str]:
     """Return fault -> what was measured, of a program."""
     found = {name: piece for name, piece in vars(changed).items() if name != "context"}
     return {finding.fault: finding.what for finding in examine(**found).findings}
+
+
+def counted(what: str) -> tuple[int, int]:
+    """Return the first two numbers of a sentence: how many updates are watched is no matter of the tests."""
+    first, second = re.findall(r"\d+", what)[:2]
+    return int(first), int(second)
 
 
 def stepping(*order: str, every: int = 1):
@@ -40,11 +47,13 @@ def test_the_usual_order_and_accumulation_are_healthy():
 
 
 def test_gradients_that_are_never_cleared():
-    assert "At 39 of 40 steps" in said(program(train_step=stepping("backward", "step")))["zero_grad_misplaced"]
+    kept, steps = counted(said(program(train_step=stepping("backward", "step")))["zero_grad_misplaced"])
+    assert kept == steps - 1 >= 5
 
 
 def test_gradients_cleared_before_the_step():
-    assert "At 40 of 40 steps" in said(program(train_step=stepping("backward", "clear", "step")))["zero_grad_misplaced"]
+    emptied, steps = counted(said(program(train_step=stepping("backward", "clear", "step")))["zero_grad_misplaced"])
+    assert emptied == steps >= 6
 
 
 def test_a_step_that_is_missing():
@@ -52,10 +61,8 @@ def test_a_step_that_is_missing():
 
 
 def test_clipping_after_the_step():
-    assert (
-        "After 40 of 40 steps"
-        in said(program(train_step=stepping("clear", "backward", "step", "clip")))["clip_misplaced"]
-    )
+    changed, steps = counted(said(program(train_step=stepping("clear", "backward", "step", "clip")))["clip_misplaced"])
+    assert changed == steps >= 6
 
 
 def test_an_optimizer_of_another_network():
@@ -92,7 +99,8 @@ def test_an_optimizer_made_in_every_step():
         optimizer.step()
         optimizer.zero_grad()
 
-    assert "40 optimizers were made during 40 updates" in said(program(train_step=train_step))["optimizer_recreated"]
+    made, updates = counted(said(program(train_step=train_step))["optimizer_recreated"])
+    assert made == updates >= 6
 
 
 def test_weights_that_are_set_back():
