@@ -8,12 +8,12 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from labkit.doctor.evidence import Evidence
-from labkit.doctor.examine import undisturbed
 from labkit.doctor.finding import Finding
 from labkit.doctor.probe import model, updates
 from labkit.doctor.program import Program
 from labkit.doctor.recording import record, record_evaluation
 from labkit.doctor.rules import model as rules
+from labkit.doctor.undisturbed import undisturbed
 
 
 class With(nn.Module):
@@ -48,7 +48,7 @@ def program(network: nn.Module, x: Tensor | None = None, batch_size: int = 32, *
 
 def examined(one: Program) -> Evidence:
     """Return what the probes of model and updates see; the other pieces of the evidence are None."""
-    with undisturbed():
+    with undisturbed(one):
         recording = record(one.copy(), updates=8)
         if recording.error is None and one.val_loader is not None:
             record_evaluation(recording, recording.program.val_loader)

@@ -44,8 +44,9 @@ FAULTS = {
     "state-dict-mismatch": "checkpoint_state",
     "weights-only": "checkpoint_state",
 }
-#: Whatever is not in the table: the data do not come in the form that the model or the loss can take.
+#: An error that is explained and not in the table: the data come in a form that the model or the loss cannot take.
 OTHERWISE = "label_encoding"
+UNKNOWN = "raises"  # what the error says is all there is to say
 
 
 def update_raises(evidence: Evidence) -> Finding | None:
@@ -73,7 +74,7 @@ def _finding(error: Exception, where: str, weight: float) -> Finding:
     if explanation is None:
         kind, message = kind_of(error), " ".join(str(error).split())[:200]
         return Finding(
-            FAULTS.get(kind, OTHERWISE),
+            FAULTS.get(kind, OTHERWISE) if kind else UNKNOWN,
             "fail",
             f"{where} stops with {name}: {message}",
             f"In short: {KINDS[kind].title}." if kind else "Nothing is learned after that.",

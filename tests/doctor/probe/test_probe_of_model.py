@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from labkit.doctor.copying import copied
-from labkit.doctor.examine import undisturbed
 from labkit.doctor.probe.model import look
 from labkit.doctor.probe.model_runs import answer, difference, same, samples
 from labkit.doctor.probe.model_slopes import hard_operations, slopes_along_the_gradient
@@ -15,13 +14,14 @@ from labkit.doctor.probe.model_trace import traced
 from labkit.doctor.recording import record
 from labkit.doctor.rules import model_mends as mends
 from labkit.doctor.trial import train
+from labkit.doctor.undisturbed import undisturbed
 from tests.doctor.model_programs import With, examined, mlp, program
 
 
 def test_the_program_is_as_it_was():
     one = program(nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 2)))
     before, state = copied({"state": one.model.state_dict()})["state"], torch.get_rng_state()
-    with undisturbed():
+    with undisturbed(one):
         look(one, record(one.copy(), updates=4))
     assert all(torch.equal(before[name], value) for name, value in one.model.state_dict().items())
     assert torch.equal(state, torch.get_rng_state())

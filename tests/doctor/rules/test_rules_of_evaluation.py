@@ -8,9 +8,10 @@ from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 from torch.utils.data import DataLoader, TensorDataset
 
-from labkit.doctor.examine import diagnose, gather, undisturbed
+from labkit.doctor.examine import diagnose, gather
 from labkit.doctor.finding import Finding
 from labkit.doctor.program import Program, accuracy
+from labkit.doctor.undisturbed import undisturbed
 
 DRAW = torch.Generator().manual_seed(0)
 X = torch.randn(96, 6, generator=DRAW)
@@ -26,8 +27,8 @@ def found(fault: str, evaluate=None, model: nn.Module | None = None, batch: int 
     if "mode" in more:
         more = {"scheduler": ReduceLROnPlateau(optimizer, mode=more["mode"])}
     loss_fn = nn.CrossEntropyLoss()
-    with undisturbed():
-        program = Program(model, loss_fn, optimizer, train, validation, evaluate=evaluate, **more)
+    program = Program(model, loss_fn, optimizer, train, validation, evaluate=evaluate, **more)
+    with undisturbed(program):
         findings = diagnose(gather(program))
     return [finding for finding in findings if finding.fault == fault]
 

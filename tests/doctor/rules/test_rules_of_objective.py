@@ -6,9 +6,10 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from labkit.doctor.examine import diagnose, gather, undisturbed
+from labkit.doctor.examine import diagnose, gather
 from labkit.doctor.finding import Finding
 from labkit.doctor.program import Program
+from labkit.doctor.undisturbed import undisturbed
 
 
 def points(outputs: str, count: int = 96) -> TensorDataset:
@@ -34,8 +35,9 @@ def found(model: nn.Module, loss_fn, targets: str, fault: str, **more) -> list[F
     torch.manual_seed(0)
     loader = DataLoader(points(targets), 16)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    with undisturbed():
-        findings = diagnose(gather(Program(model, loss_fn, optimizer, loader, loader, **more)))
+    program = Program(model, loss_fn, optimizer, loader, loader, **more)
+    with undisturbed(program):
+        findings = diagnose(gather(program))
     return [finding for finding in findings if finding.fault == fault]
 
 
@@ -174,6 +176,7 @@ def test_letters_that_are_their_own_targets(ahead, count):
     loader = DataLoader(TensorDataset(text[:, :-1], text[:, ahead : 9 + ahead]), 16)
     model = Reader()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with undisturbed():
-        findings = diagnose(gather(Program(model, nn.CrossEntropyLoss(), optimizer, loader)))
+    program = Program(model, nn.CrossEntropyLoss(), optimizer, loader)
+    with undisturbed(program):
+        findings = diagnose(gather(program))
     assert sum(finding.fault == "target_shift" for finding in findings) == count

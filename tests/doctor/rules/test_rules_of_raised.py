@@ -5,15 +5,17 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from labkit.doctor.examine import diagnose, gather, undisturbed
+from labkit.doctor.examine import diagnose, gather
 from labkit.doctor.program import Program
+from labkit.doctor.undisturbed import undisturbed
 
 
 def raised(model: nn.Module, x: torch.Tensor, y: torch.Tensor, loss_fn=None, **more) -> list:
     loader = DataLoader(TensorDataset(x, y), 8)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    with undisturbed():
-        findings = diagnose(gather(Program(model, loss_fn or nn.CrossEntropyLoss(), optimizer, loader, **more)))
+    program = Program(model, loss_fn or nn.CrossEntropyLoss(), optimizer, loader, **more)
+    with undisturbed(program):
+        findings = diagnose(gather(program))
     return [(finding.fault, finding.severity) for finding in findings if "stops with" in finding.what]
 
 
