@@ -90,10 +90,10 @@ def confirmed(program: Program, findings: list[Finding]) -> list[Finding]:
 
 def _confirm(program: Program, finding: Finding) -> bool:
     """Try the fixes of a finding until one helps; that one stays its `mend`."""
-    for mend in (finding.mend, *finding.instead):
+    for mend, code in ((finding.mend, finding.fix), *finding.instead):
         comparison = compare(program, mend, finding.judge, finding.updates)
         if comparison.helps:
-            finding.mend = mend
+            finding.mend, finding.fix = mend, code or finding.fix
             finding.what += f" A trial of the fix: {comparison}."
             return True
     return False

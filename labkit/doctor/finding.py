@@ -18,8 +18,9 @@ class Finding:
     severity: "fail" (proven by identity, order, equality or invariance), "warn" (statistical, and confirmed by a trial
     in which the fix did better), "note" (worth knowing). mend: does the fix to a Program in place, where it is
     mechanical. confirm: the finding only counts if a paired trial with `mend` does better, as `judge` sees it (see
-    `labkit.doctor.trial.compare`). instead: fixes to try after it. updates: how many a trial needs. weight: among
-    findings of one severity the larger comes first. explains: labels of findings that are consequences of this one.
+    `labkit.doctor.trial.compare`). instead: fixes to try after it, each with its code or "" where that is the
+    same. updates: how many a trial needs. weight: among findings of one severity the larger comes first. explains:
+    labels of findings that are consequences of this one.
     """
 
     fault: str
@@ -32,7 +33,7 @@ class Finding:
     mend: Callable[[Program], None] | None = None
     confirm: bool = False
     judge: Callable[[Program], float] | None = None
-    instead: tuple[Callable[[Program], None], ...] = ()
+    instead: tuple[tuple[Callable[[Program], None], str], ...] = ()
     updates: int | None = None
     weight: float = 0.0
     explains: tuple[str, ...] = ()

@@ -36,8 +36,11 @@ class Comparison:
             return False
         if min(self.before) == -float("inf"):  # trainings that ended in NaN have no spread
             return min(self.after) > max(self.before)
-        spread = max(max(self.before) - min(self.before), max(self.after) - min(self.after))
-        return fmean(self.after) - fmean(self.before) > max(spread, 1e-3) and min(self.after) > max(self.before)
+        distance = min(self.after) - max(self.before)
+        spreads = [max(results) - min(results) for results in (self.before, self.after)]
+        by_the_means = fmean(self.after) - fmean(self.before) > max(*spreads, 1e-3)
+        by_the_worst = distance > max(spreads[1], 1e-3)  # a program that goes wrong in a new way each time spreads far
+        return distance > 0 and (by_the_means or by_the_worst)
 
     def __str__(self) -> str:
         return f"{self.measured} {fmean(self.before):.3g} -> {fmean(self.after):.3g} after {self.updates} updates"

@@ -56,7 +56,7 @@ def prepared_differently(evidence: Evidence) -> Finding | None:
         "x.mean(0) and x.std(0) of both loaders are alike",
         "07",
         mend=validation_like_training(1.0),
-        instead=(validation_like_training(-1.0),),
+        instead=((validation_like_training(-1.0), ""),),
         judge=validation_score,
         confirm=True,
         weight=7,

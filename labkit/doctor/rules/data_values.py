@@ -65,7 +65,7 @@ def scale(evidence: Evidence) -> Finding | None:
         "x.mean() is near 0 and x.std() near 1",
         "07",
         mend=standardised,
-        instead=(to_one,),
+        instead=((to_one, ""),),
         confirm=True,
         weight=6,
         explains=("lr_too_high", "lr_too_low", "dead_units", "bad_init"),

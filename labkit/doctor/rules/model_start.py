@@ -130,7 +130,7 @@ def mostly_dead(evidence: Evidence) -> Finding | None:
         "(activation > 0).any(dim=0).float().mean() is near 1",
         "04",
         mend=leaky,
-        instead=(he_weights,),
+        instead=((he_weights, ""),),
         confirm=True,
         weight=3,
     )
@@ -154,7 +154,7 @@ def vanishing(evidence: Evidence) -> Finding | None:
         "the gradient norms of the first and the last layer differ by less than a factor of 100",
         "04",
         mend=unit_signals,
-        instead=(rectified_signals,),
+        instead=((rectified_signals, ""),),
         confirm=True,
         updates=60,
         weight=5,

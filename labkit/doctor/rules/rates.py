@@ -28,11 +28,11 @@ def too_high(evidence: Evidence) -> Finding | None:
         f"With a learning rate of {rates.first:g} the loss goes from {finite[0]:.3g} to {rates.losses[-1]:.3g} "
         f"in {len(rates.losses)} updates; {moved}.",
         "Steps that are longer than the valley is wide climb its other side.",
-        f"lr={rates.first / 10:g}",
+        _rate(rates.first, 0.1),
         "the loss falls in the first ten updates",
         "05",
         mend=learning_rate_times(0.1),
-        instead=(learning_rate_times(0.01),),
+        instead=tuple((learning_rate_times(factor), _rate(rates.first, factor)) for factor in (1e-2, 1e-3)),
         confirm=True,
         weight=3,
         explains=("dead_units", "numeric_instability"),
@@ -53,14 +53,18 @@ def too_low(evidence: Evidence) -> Finding | None:
         f"With a learning rate of {rates.first:g} the weights move by {_median(rates.ratios):.2g} of their size "
         "in an update.",
         "At this pace training needs many times the updates that it could do with.",
-        f"lr={rates.first * 100:g}",
+        _rate(rates.first, 100.0),
         "the weights move by about 0.001 of their size in an update",
         "05",
         mend=learning_rate_times(100.0),
-        instead=(learning_rate_times(1000.0), learning_rate_times(10_000.0)),
+        instead=tuple((learning_rate_times(factor), _rate(rates.first, factor)) for factor in (1e3, 1e4)),
         confirm=True,
         weight=2,
     )
+
+
+def _rate(first: float, factor: float) -> str:
+    return f"lr={first * factor:g}"
 
 
 def decay_too_high(evidence: Evidence) -> Finding | None:

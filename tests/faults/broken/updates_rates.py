@@ -30,7 +30,7 @@ def plain_sgd_far_too_fast(sound: bool) -> dict:
 @broken("lr_too_high", effect="hurts", epochs=3, gap=0.2, mechanical=True)
 def adam_with_the_rate_of_sgd(sound: bool) -> dict:
     model = Attention()
-    optimizer = optim.Adam(model.parameters(), lr=5e-3 if sound else 0.5)
+    optimizer = optim.Adam(model.parameters(), lr=5e-3 if sound else 2.0)
     return {"model": model, "loss_fn": nn.CrossEntropyLoss(), "optimizer": optimizer, **both(phrases())}
 
 

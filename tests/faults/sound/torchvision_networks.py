@@ -165,7 +165,7 @@ def torchvision_googlenet_helpers() -> dict:
             for share, scores in ((1.0, main), (0.3, second), (0.3, first))
         )
 
-    optimizer = optim.Adam(model.parameters(), lr=1e-3)
+    optimizer = optim.Adam(model.parameters(), lr=3e-4)
     return {"model": model, "loss_fn": loss_of, "optimizer": optimizer, **loaders(side=64, count=16)}
 
 
