@@ -3,6 +3,7 @@
 import autograd_answers
 import checkpoints_answers
 import data_answers
+import learning_answers
 import loop_answers
 import models_answers
 import pytest
@@ -18,6 +19,7 @@ ANSWERS = {
     "04_models": models_answers,
     "05_training_loop": loop_answers,
     "06_checkpoints": checkpoints_answers,
+    "07_when_it_does_not_learn": learning_answers,
 }
 OF_THE_PARTS = {part.name for part in PARTS.values()}  # their other ways are in own_parts
 
