@@ -55,7 +55,7 @@ def main(arguments=None) -> int:
             check_port(options.port)
         set_up(options)
         if options.command == "test":
-            return run([PYTHON, "-m", "pytest", "--nbval", "-m", "slow or not slow", *for_pytest])
+            return run([PYTHON, "-m", "pytest", "--nbval", "-m", "not exhaustive", *for_pytest])
         print("Opening JupyterLab until you press Ctrl-C. Its address, with the token, stands below.")
         return run(lab_command(PYTHON, options))
     except KeyboardInterrupt:

@@ -175,7 +175,7 @@ def rare_topic_among_reviews(sound: bool) -> dict:
 # duplicate_samples
 
 
-@broken("duplicate_samples", effect="hurts", epochs=4, gap=0.15)
+@broken("duplicate_samples", effect="hurts", epochs=4, gap=0.1)
 def dataset_that_reads_its_first_items_only(sound: bool) -> dict:
     pictures, labels = tasks.digits(1500)
 

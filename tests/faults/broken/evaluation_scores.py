@@ -30,7 +30,7 @@ def honest(program: dict) -> float:
 # metric_wrong
 
 
-@broken("metric_wrong", effect="silent", epochs=2, gap=0.02, measure=honest, mechanical=True)
+@broken("metric_wrong", effect="silent", epochs=2, gap=0.005, measure=honest, mechanical=True)
 def mean_of_batch_means_with_a_small_last_batch(sound: bool) -> dict:
     pictures, labels = tasks.digits(950)
     order = torch.cat([torch.arange(500), 500 + labels[500:].argsort()])

@@ -82,7 +82,7 @@ def copy_of_weights(model: nn.Module) -> dict:
     return {name: value.clone() for name, value in model.state_dict().items()}
 
 
-@broken("graph_detached", effect="silent", epochs=3, gap=0.05, measure=movement_of("filters"))
+@broken("graph_detached", effect="silent", epochs=3, gap=0.02, measure=movement_of("filters"))
 def spectrum_computed_by_numpy(sound: bool) -> dict:
     model = SoundReader(by_numpy=not sound)
     return {
