@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from labkit import randomness
+from labkit.doctor.probe.data_meaning import MeaningEvidence, look_at_meaning
 from labkit.doctor.probe.data_order import OrderEvidence, look_at_order
 from labkit.doctor.probe.data_parts import PartsEvidence, look_at_parts
 from labkit.doctor.probe.data_reading import Samples, draw, has_places, loaders_of, read, size, spread_out, stacked
@@ -23,6 +24,7 @@ class DataEvidence:
     values: ValuesEvidence = field(default_factory=ValuesEvidence)
     order: OrderEvidence = field(default_factory=OrderEvidence)
     parts: PartsEvidence = field(default_factory=PartsEvidence)
+    meaning: MeaningEvidence = field(default_factory=MeaningEvidence)
 
 
 def look(program: Program, recording: Recording) -> DataEvidence:
@@ -37,6 +39,7 @@ def look(program: Program, recording: Recording) -> DataEvidence:
         seen.values = _or(look_at_values, seen.values, program, recording, batches, samples)
         seen.order = _or(look_at_order, seen.order, program, _or(loaders_of, loaders, program))
         seen.parts = _or(look_at_parts, seen.parts, samples, loaders)
+        seen.meaning = _or(look_at_meaning, seen.meaning, samples)
     return seen
 
 

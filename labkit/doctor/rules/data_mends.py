@@ -5,23 +5,26 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset
 
 from labkit.doctor.probe.data_reading import draw, stacked
 from labkit.doctor.program import Program
 
 
 class Changed:
-    """A loader whose inputs are changed before anybody sees them."""
+    """A loader whose inputs (place 0) or targets (place 1) are changed before anybody sees them."""
 
-    def __init__(self, loader: Any, change: Callable[[Tensor], Tensor]):
-        self.loader, self.change = loader, change
+    def __init__(self, loader: Any, change: Callable[[Tensor], Tensor], place: int = 0):
+        self.loader, self.change, self.place = loader, change, place
 
     def __len__(self) -> int:
         return len(self.loader)
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         for batch in self.loader:
-            yield (self.change(batch[0]), *batch[1:])
+            changed = list(batch)
+            changed[self.place] = self.change(changed[self.place])
+            yield tuple(changed)
 
 
 def _moments(loader: Any) -> tuple[Tensor, Tensor] | None:
@@ -58,5 +61,33 @@ def validation_like_training(sign: float) -> Callable[[Program], None]:
         mean, spread = _moments(program.train_loader)
         other, wide = _moments(program.val_loader)
         program.val_loader = Changed(program.val_loader, lambda x: sign * (x - other) / wide * spread + mean)
+
+    return mend
+
+
+def halves(loader: Any, batch_size: int = 32) -> tuple[DataLoader, DataLoader]:
+    """Return loaders of two halves of what a loader gives, drawn by chance and always the same."""
+    samples = stacked(draw(loader, most=4000, seconds=0.5))
+    order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(0))
+    parts = [TensorDataset(samples.inputs[rows], samples.targets[rows]) for rows in order.chunk(2)]
+    return DataLoader(parts[0], batch_size, shuffle=True), DataLoader(parts[1], 200)
+
+
+def learn_from_validation(program: Program) -> None:
+    """Train on one half of the validation data, to be judged by `other_half`: they go together with themselves."""
+    program.train_loader = halves(program.val_loader)[0]
+
+
+def other_half(program: Program) -> float:
+    """The score on half of the validation data: the half that `learn_from_validation` leaves out."""
+    return float(program.score(halves(program.val_loader)[1]))
+
+
+def validation_renamed(names: tuple[int, ...]) -> Callable[[Program], None]:
+    """Return a fix that gives validation the class numbers of training: names[c] is what class c is called there."""
+    numbers = torch.tensor(names).argsort()
+
+    def mend(program: Program) -> None:
+        program.val_loader = Changed(program.val_loader, lambda targets: numbers[targets], place=1)
 
     return mend

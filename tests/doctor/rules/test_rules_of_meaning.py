@@ -1,0 +1,92 @@
+"""Targets of other samples, classes numbered apart and parts that do not fit are found; the healthy twin is silent."""
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from labkit.doctor import examine
+from labkit.doctor.probe.data_meaning import look_at_meaning, predicted
+from labkit.doctor.probe.data_parts import equal_by_chance
+from labkit.doctor.probe.data_reading import Samples
+
+CLASSES = 3
+
+
+def clouds(count: int = 300) -> tuple[Tensor, Tensor]:
+    """Return points in three clouds far apart, (n, 6), and the number of their cloud, in no order."""
+    draw = torch.Generator().manual_seed(0)
+    labels = torch.randint(0, CLASSES, (count,), generator=draw)
+    centres = 3 * torch.eye(CLASSES, 6)
+    return torch.randn(count, 6, generator=draw) + centres[labels], labels
+
+
+def first_finding(x: Tensor, y: Tensor, val_x: Tensor, val_y: Tensor) -> str:
+    """Return "fault: what was measured" of the first finding, "" without any."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, CLASSES))
+    report = examine(
+        model,
+        nn.CrossEntropyLoss(),
+        torch.optim.Adam(model.parameters(), lr=0.02),
+        DataLoader(TensorDataset(x, y), 20, shuffle=True),
+        DataLoader(TensorDataset(val_x, val_y), 100),
+    )
+    return "".join(f"{finding.fault}: {finding.what}" for finding in report.findings[:1])
+
+
+def parts() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    x, y = clouds()
+    return x[:200], y[:200], x[200:], y[200:]
+
+
+def test_what_belongs_together_is_left_alone() -> None:
+    assert first_finding(*parts()) == ""
+
+
+def test_training_labels_in_another_order() -> None:
+    x, y, val_x, val_y = parts()
+    order = torch.randperm(200, generator=torch.Generator().manual_seed(1))
+    assert "of 200 cases" in (said := first_finding(x[order], y, val_x, val_y))
+    assert said.startswith("label_misaligned")
+    assert first_finding(x[order], y[order], val_x, val_y) == ""
+
+
+def test_validation_labels_in_another_order() -> None:
+    x, y, val_x, val_y = parts()
+    said = first_finding(x, y, val_x, val_y.sort().values)
+    assert said.startswith("label_misaligned")
+
+
+def test_classes_numbered_apart() -> None:
+    x, y, val_x, val_y = parts()
+    said = first_finding(x, y, val_x, torch.tensor([1, 2, 0])[val_y])
+    assert said.startswith("label_encoding")
+    assert "0 is 1 there, 1 is 2 there, 2 is 0 there" in said
+
+
+def test_features_in_another_order() -> None:
+    x, y, val_x, val_y = parts()
+    assert first_finding(x, y, val_x[:, [3, 4, 5, 0, 1, 2]], val_y).startswith("train_val_mismatch")
+
+
+def test_predictions_without_the_sample_itself_are_those_of_a_fit_without_it() -> None:
+    x, y = clouds(30)
+    k, targets = (x @ x.T).double(), y.double()[:, None]
+    penalty = 0.1 * k.diagonal().mean()
+    others = torch.arange(1, 30)
+    inner = k[others][:, others] + penalty * torch.eye(29, dtype=torch.double)
+    expected = k[0, others] @ torch.linalg.solve(inner, targets[others])
+    torch.testing.assert_close(predicted(k, targets)[0], expected)
+
+
+def test_regression_has_no_classes_to_predict() -> None:
+    x, _ = clouds()
+    assert look_at_meaning({"train": Samples(x, x[:, 0]), "val": None}).train is None
+
+
+def test_equal_rows_by_chance_have_neighbours_that_differ_in_one_place() -> None:
+    draw = torch.Generator().manual_seed(2)
+    rows = torch.randint(0, 3, (400, 6), generator=draw)
+    assert equal_by_chance(rows[:300], rows[300:])
+    texts = torch.randint(0, 50, (400, 12), generator=draw)
+    assert not equal_by_chance(texts[:300], texts[250:350])
