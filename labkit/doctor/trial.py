@@ -61,7 +61,7 @@ def compare(
     FEWEST updates take too long, nothing is tried.
     """
     judge = judge or training_loss
-    most = _affordable(program, 2 * seeds)
+    most = most_updates(program, 2 * seeds)
     if most < FEWEST:
         return Comparison([], [], most, "too slow to be tried")
     updates = min(max(updates or 0, most), 3 * most)
@@ -125,7 +125,7 @@ def _first(loader: Any, count: int) -> Iterator[Any]:
         yield batch
 
 
-def _affordable(program: Program, trainings: int) -> int:
+def most_updates(program: Program, trainings: int) -> int:
     """Return how many updates each of some trainings may have; FEWEST may take twice as long as they should."""
     trial = program.copy()
     begins = []

@@ -25,7 +25,7 @@ class RatesEvidence:
     meant: the rate that the schedule starts from or rises to. plateau_mode: "min" or "max" of a ReduceLROnPlateau that
     the caller feeds with the score. decay: the largest weight decay. losses: of each update. ratios: for each update
     the median of change ÷ size over the weights that moved. adaptive: whether the optimizer divides by the size of the
-    gradients (Adam and its kin).
+    gradients (Adam and its kin). by_hand: the rates of the watched updates, where the step itself writes them.
     """
 
     first: float | None = None
@@ -41,6 +41,7 @@ class RatesEvidence:
     losses: list[float] = field(default_factory=list)
     ratios: list[float] = field(default_factory=list)
     adaptive: bool = False
+    by_hand: list[float] = field(default_factory=list)
 
 
 def look_at_rates(program: Program, recording: Recording) -> RatesEvidence:
@@ -61,6 +62,8 @@ def look_at_rates(program: Program, recording: Recording) -> RatesEvidence:
         order = next(event.order for event in first.events if event.kind == "schedule")
         earlier = any(event.kind == "step" for update in recording.updates[: first.number] for event in update.events)
         seen.before_step = not earlier and bool(steps) and order < min(steps)
+    used = [max(update.learning_rates) for update in recording.updates if update.learning_rates]
+    seen.by_hand = used if not seen.in_step and len(set(used)) > len(used) // 2 else []
     _look_at_schedule(program, seen)
     return seen
 

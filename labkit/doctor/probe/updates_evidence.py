@@ -26,7 +26,7 @@ class UpdatesEvidence:
     the gradients were changed to other values that nothing used. windows: backward passes a step uses.
     weights: for each window the sum of (what backward began from ÷ what loss_fn gave), None if it cannot be told.
     clips: calls that clip; of these clips_before_backward, clips_after_step, and clips_of_others, whose parameters have
-    no gradient.
+    no gradient. clipped_in_part: steps at which only some of the gradients had been clipped, with the limit.
     unscaled_late: clips that came before the scaler's `unscale_`. made: optimizers made inside updates.
     forgotten: steps that found the optimizer's state empty, although the step before had filled it.
     frozen_moved: parameters without requires_grad that an update moved; zeroed_moved: those whose gradient was set to
@@ -60,6 +60,7 @@ class UpdatesEvidence:
     clips_after_step: int = 0
     clips_of_others: int = 0
     clips: int = 0
+    clipped_in_part: list[tuple[int, int, float]] = field(default_factory=list)
     unscaled_late: int = 0
     made: int = 0
     forgotten: int = 0

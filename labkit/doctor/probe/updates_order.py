@@ -116,3 +116,18 @@ def look_at_clipping(recording: Recording, seen: UpdatesEvidence) -> None:
                 seen.clips_of_others += 1
             unscaled = any(other.kind == "unscale" and other.order < event.order for other in update.events)
             seen.unscaled_late += scaled and not unscaled
+        if len(recording.optimizers) == 1:
+            _parts_clipped(update, seen)
+
+
+def _parts_clipped(update: Update, seen: UpdatesEvidence) -> None:
+    """Note how many of the gradients that one optimizer used had been clipped, all calls together."""
+    steps = marks_of(update, "step")
+    clips = [event for event in update.events if event.kind == "clip" and event.arguments.get("with_gradient")]
+    if len(steps) != 1 or not clips or clips[-1].order > steps[0].order:
+        return
+    clipped = sum(event.arguments["with_gradient"] for event in clips)
+    there = sum(norm is not None for norm in steps[0].norms.values())
+    limit = clips[0].arguments.get("max_norm")
+    if clipped < there and limit is not None:
+        seen.clipped_in_part.append((clipped, there, float(limit)))

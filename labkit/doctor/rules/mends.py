@@ -39,6 +39,32 @@ def learning_rate_times(factor: float) -> Callable[[Program], None]:
     return mend
 
 
+def clipped_to(limit: float) -> Callable[[Program], None]:
+    """Return a fix that clips all gradients of the optimizer together, right before each of its steps."""
+
+    def mend(program: Program) -> None:
+        def clip(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+            torch.nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], limit)
+
+        program.optimizer.register_step_pre_hook(clip)
+
+    return mend
+
+
+def rate_at_steps_times(factor: float) -> Callable[[Program], None]:
+    """Return a fix that multiplies the learning rate while a step is made, whoever has set it before."""
+
+    def mend(program: Program) -> None:
+        def scale(optimizer: torch.optim.Optimizer, by: float) -> None:
+            for group in optimizer.param_groups:
+                group["lr"] = group["lr"] * by
+
+        program.optimizer.register_step_pre_hook(lambda optimizer, *_: scale(optimizer, factor))
+        program.optimizer.register_step_post_hook(lambda optimizer, *_: scale(optimizer, 1 / factor))
+
+    return mend
+
+
 def without_decay(program: Program) -> None:
     """Set every weight decay to 0."""
     for group in program.optimizer.param_groups:

@@ -118,8 +118,8 @@ def out_of_reach(evidence: Evidence) -> Finding | None:
     loss, outputs = evidence.objective.loss, evidence.objective.outputs
     if loss is None or not loss.regression or outputs.beyond is None or outputs.beyond < 0.02 or outputs.same:
         return None
-    if outputs.low < -1.001 or (outputs.high > 1.001 and outputs.low != 0):
-        return None
+    if not _usual_range(outputs.low, outputs.high):
+        return None  # limits of the user's own are meant
     return _mismatch(
         f"The outputs stay within {outputs.low:.3g} and {outputs.high:.3g} whatever {outputs.layer} returns; "
         f"{100 * outputs.beyond:.0f} % of the targets, which go from {outputs.lowest:.3g} to "
@@ -128,6 +128,12 @@ def out_of_reach(evidence: Evidence) -> Finding | None:
         f"# no activation after {outputs.layer}, or targets scaled to what it can give",
         "outputs.min() and outputs.max() reach as far as the targets",
     )
+
+
+def _usual_range(low: float, high: float) -> bool:
+    """Say whether values lie in the range of a usual activation: a sigmoid's, a tanh's or a rectifier's."""
+    near_zero, near_one = abs(low) < 0.01, abs(high - 1) < 0.01
+    return (near_one and (near_zero or abs(low + 1) < 0.01)) or (low == 0 and high > 0)
 
 
 RULES = [

@@ -1,13 +1,15 @@
 """What is wrong with the learning rate, its schedule and the weight decay."""
 
 import math
+from itertools import pairwise
 
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
-from labkit.doctor.rules.mends import constant_rate, learning_rate_times, without_decay
+from labkit.doctor.rules.mends import constant_rate, learning_rate_times, rate_at_steps_times, without_decay
 
 LARGEST_MOVE = 0.3  # change ÷ size of the weights in one update; healthy ones are near 0.001
 SMALLEST_MOVE = 2e-5
+EPOCHS = 5  # after so many a warm-up should be over
 
 
 def too_high(evidence: Evidence) -> Finding | None:
@@ -65,6 +67,33 @@ def too_low(evidence: Evidence) -> Finding | None:
 
 def _rate(first: float, factor: float) -> str:
     return f"lr={first * factor:g}"
+
+
+def warm_up_too_long(evidence: Evidence) -> Finding | None:
+    """The step raises the rate by hand, so slowly that some epochs later it is still next to nothing."""
+    rates = evidence.updates.rates
+    rising = len(rates.by_hand) >= 6 and all(later > earlier for earlier, later in pairwise(rates.by_hand))
+    if not rising or not rates.ratios or not evidence.updates.batches:
+        return None
+    later = EPOCHS * max(evidence.updates.batches, len(rates.by_hand))
+    growth = later / len(rates.by_hand)
+    if growth * rates.ratios[-1] > SMALLEST_MOVE * (20 if not rates.adaptive else 10):
+        return None
+    return Finding(
+        "lr_too_low",
+        "warn",
+        f"In {len(rates.by_hand)} updates the learning rate rises from {rates.by_hand[0]:.2g} to "
+        f"{rates.by_hand[-1]:.2g}; at this pace it is {growth * rates.by_hand[-1]:.2g} after {EPOCHS} epochs "
+        f"({later} updates).",
+        "A warm-up is meant for the first few per cent of the updates; this one is longer than most trainings.",
+        f"warm_up = {max(evidence.updates.batches // 2, 1)}  # updates, not more than the first epoch",
+        "the learning rate reaches its highest value in the first epoch",
+        "05",
+        mend=rate_at_steps_times(1e-3 / rates.ratios[-1]),
+        confirm=True,
+        weight=4,
+        explains=("scheduler_misuse", "model_too_weak"),
+    )
 
 
 def decay_too_high(evidence: Evidence) -> Finding | None:
@@ -186,6 +215,7 @@ def _median(values: list[float]) -> float:
 RULES = [
     too_high,
     too_low,
+    warm_up_too_long,
     decay_too_high,
     penalty_rules,
     schedule_before_optimizer,

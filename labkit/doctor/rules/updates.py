@@ -5,7 +5,7 @@ from itertools import pairwise
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
 from labkit.doctor.rules import rates, updates_weights
-from labkit.doctor.rules.mends import optimizer_over_the_model, usual_five_lines
+from labkit.doctor.rules.mends import clipped_to, optimizer_over_the_model, usual_five_lines
 from labkit.doctor.rules.words import names_of
 
 
@@ -129,6 +129,27 @@ def changed_after_the_step(evidence: Evidence) -> Finding | None:
     )
 
 
+def clipped_in_part(evidence: Evidence) -> Finding | None:
+    """Only some of the gradients are clipped, and clipping all of them does better."""
+    parts = evidence.updates.clipped_in_part
+    if len(parts) < 2:
+        return None
+    clipped, there, limit = parts[0]
+    return Finding(
+        "clip_misplaced",
+        "warn",
+        f"Only {clipped} of the {there} gradients that a step uses are clipped (to a norm of {limit:g}).",
+        "The gradients that are left out stay as long as they are, and one long step is enough to ruin the weights.",
+        f"torch.nn.utils.clip_grad_norm_(model.parameters(), {limit:g})",
+        f"the norm of all gradients together at `optimizer.step()` is at most {limit:g}",
+        "05",
+        mend=clipped_to(limit),
+        confirm=True,
+        weight=4,
+        explains=("lr_too_high", "numeric_instability", "model_too_weak"),
+    )
+
+
 def wrong_scale_of_a_window(evidence: Evidence) -> Finding | None:
     """Several backward passes for one step weigh more, or less, than one mean."""
     seen = evidence.updates
@@ -207,6 +228,7 @@ RULES = [
     cleared_before_the_step,
     never_cleared,
     changed_after_the_step,
+    clipped_in_part,
     wrong_scale_of_a_window,
     optimizer_made_again,
     graph_kept,

@@ -180,3 +180,14 @@ def test_letters_that_are_their_own_targets(ahead, count):
     with undisturbed(program):
         findings = diagnose(gather(program))
     assert sum(finding.fault == "target_shift" for finding in findings) == count
+
+
+class Limited(nn.Module):
+    """Cuts what it gets at limits of the user's own."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.clamp(-0.5, 2.0)
+
+
+def test_limits_of_ones_own_are_meant():
+    assert found(network(1, Limited()), nn.MSELoss(), "column", "output_activation_mismatch") == []

@@ -6,6 +6,7 @@ import torch
 import torch.nn as nn
 
 from labkit.doctor import examine
+from labkit.doctor.examine import diagnose, gather
 from tests.doctor.small import program
 
 
@@ -148,3 +149,45 @@ def test_gradients_that_are_not_finite_may_be_thrown_away():
 
     faults = {finding.fault for finding in examine(**program(train_step=train_step).pieces()).findings}
     assert not faults & {"step_missing", "grad_accumulation_scale", "zero_grad_misplaced"}
+
+
+def test_only_some_of_the_gradients_are_clipped():
+    """A trial decides whether that is a fault: some clip one part on purpose."""
+
+    def clipping(chosen):
+        def train_step(model, batch, loss_fn, optimizer):
+            optimizer.zero_grad()
+            loss = loss_fn(model(batch[0]), batch[1])
+            loss.backward()
+            nn.utils.clip_grad_norm_(chosen(model), 0.1)
+            optimizer.step()
+            return loss.item()
+
+        return train_step
+
+    def suspected(chosen):
+        findings = diagnose(gather(program(train_step=clipping(chosen))))
+        return [(finding.what, finding.confirm) for finding in findings if finding.fault == "clip_misplaced"]
+
+    what = "Only 2 of the 4 gradients that a step uses are clipped (to a norm of 0.1)."
+    assert suspected(lambda model: model[2].parameters()) == [(what, True)]
+    assert suspected(lambda model: model.parameters()) == []
+
+
+def test_a_warm_up_by_hand_that_is_longer_than_the_training():
+    def warming(updates):
+        done = [0]
+
+        def train_step(model, batch, loss_fn, optimizer):
+            done[0] += 1
+            optimizer.param_groups[0]["lr"] = 0.1 * min(1.0, done[0] / updates)
+            optimizer.zero_grad()
+            loss = loss_fn(model(batch[0]), batch[1])
+            loss.backward()
+            optimizer.step()
+            return loss.item()
+
+        return train_step
+
+    assert "the learning rate rises from 1e-08 to" in said(program(train_step=warming(10_000_000)))["lr_too_low"]
+    assert "lr_too_low" not in said(program(train_step=warming(50)))
