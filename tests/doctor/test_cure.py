@@ -28,10 +28,11 @@ def test_a_fault_is_mended_on_a_copy_and_the_proof_comes_with_it():
     assert all(same_bits(value, before[name]) for name, value in cure.program.model.state_dict().items())
 
 
-def test_the_mended_program_is_of_one_piece():
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "NAdam", "Adamax", "RAdam"])
+def test_the_mended_program_is_of_one_piece(kind):
     """The optimizer of the cure moves the model of the cure, and no other."""
     sick = program()
-    sick.optimizer = torch.optim.SGD(sick.model[0].parameters(), lr=0.1)
+    sick.optimizer = getattr(torch.optim, kind)(sick.model[0].parameters(), lr=0.05)
     cure = examine(**sick.pieces()).apply()
     assert cure.proven and cure.applied[0].fault == "param_not_optimised"
     moved = {id(parameter) for group in cure.program.optimizer.param_groups for parameter in group["params"]}

@@ -1,5 +1,6 @@
 """Mechanical fixes: each changes a Program in place, and nothing outside it."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,8 @@ def usual_five_lines(program: Program) -> None:
 def optimizer_over_the_model(program: Program) -> None:
     """Make an optimizer of the same kind and settings over all trainable parameters of the model."""
     old = program.optimizer
-    settings = {name: value for name, value in old.param_groups[0].items() if name in old.defaults}
+    known = inspect.signature(type(old)).parameters  # AdamW's groups also hold a setting that it does not take
+    settings = {name: value for name, value in old.param_groups[0].items() if name in old.defaults and name in known}
     trainable = [parameter for parameter in program.model.parameters() if parameter.requires_grad]
     program.optimizer = type(old)(trainable, **settings)
     if program.scheduler is not None and getattr(program.scheduler, "optimizer", None) is old:

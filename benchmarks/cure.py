@@ -1,0 +1,79 @@
+"""How often `report.apply()` cures: the finding is gone, and the mended program reaches what its healthy twin reaches.
+
+python -m benchmarks.cure                  # all programs of tests/faults whose remedy is mechanical
+python -m benchmarks.cure --only clip --json
+"""
+
+import argparse
+import json
+import math
+import random
+import warnings
+from collections.abc import Callable
+
+import numpy
+import torch
+
+from labkit.doctor import examine
+from labkit.errors import LabkitError
+from tests.faults.program import Program, corpus, train
+
+SHARE = 0.75  # of the damage must be made good
+
+
+def built(build: Callable[[], dict]) -> dict:
+    """Build a program with the first seed."""
+    random.seed(0)
+    numpy.random.seed(0)
+    torch.manual_seed(0)
+    return build()
+
+
+def reached(program: Program, pieces: dict) -> float:
+    """Train the pieces, and return what the program measures; minus infinity for NaN or an exception."""
+    try:
+        _, score = train(pieces, program.epochs)
+        value = score if program.measure is None else float(program.measure(pieces))
+    except Exception:  # the fault of some programs is that they raise
+        return -math.inf
+    return -math.inf if math.isnan(value) else value
+
+
+def outcome(program: Program) -> tuple[str, str]:
+    """Return "cured", "not cured" or "not found", and the figures."""
+    report = examine(**built(program.build))
+    if not any(finding.fault in (program.fault, *program.also) for finding in report.findings):
+        return "not found", ", ".join(finding.fault for finding in report.findings) or "no finding"
+    try:
+        cure = report.apply()
+    except LabkitError:
+        return "not cured", "no mechanical fix"
+    if not cure.proven:
+        return "not cured", f"still there: {', '.join(finding.fault for finding in cure.left.findings)}"
+    ill, healthy = (reached(program, built(build)) for build in (program.build, program.healthy))
+    mended = reached(program, cure.program.pieces())
+    enough = healthy - mended <= (1 - SHARE) * (healthy - max(ill, healthy - 10 * abs(program.gap) - 1))
+    return "cured" if enough else "not cured", f"ill {ill:.3f}, mended {mended:.3f}, twin {healthy:.3f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="words of names, or labels, with commas between")
+    parser.add_argument("--json", action="store_true", help="end with one JSON line")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    words = options.only.split(",")
+    counts = {"cured": 0, "not cured": 0, "not found": 0}
+    for program in corpus():
+        if program.mechanical and any(word in program.name or word == program.fault for word in words):
+            result, figures = outcome(program)
+            counts[result] += 1
+            print(f"{result:10} {program.name} [{program.fault}]: {figures}", flush=True)
+    table = {"curable": sum(counts.values()), **{name.replace(" ", "_"): count for name, count in counts.items()}}
+    print("\n".join(f"{name:12}{value}" for name, value in table.items()))
+    if options.json:
+        print(json.dumps(table))
+
+
+if __name__ == "__main__":
+    main()
