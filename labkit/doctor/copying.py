@@ -6,6 +6,7 @@ hidden state. Here every function of the user gets a twin whose variables are co
 
 import copy
 import functools
+import random
 import sysconfig
 from collections import deque
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ from torch.utils.data import DataLoader
 #: More than this many bytes of samples are not copied but shared; the doctor only reads them.
 LARGEST_COPY = 256 * 2**20
 LONGEST_LIST = 10_000  # a longer list of plain values (file names, labels) is shared
+#: `random.random` and `numpy.random.normal` are methods of these; whoever remembers one means the global generator.
+GLOBAL_GENERATORS = (random.random.__self__, numpy.random.random.__self__, torch.default_generator)
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), Path)
 _LIBRARIES = tuple(str(Path(sysconfig.get_paths()[name]).resolve()) for name in ("stdlib", "purelib", "platlib"))
 
@@ -32,7 +35,7 @@ def copied(pieces: dict[str, Any]) -> dict[str, Any]:
     Gradients are copied with their parameters. Tensors in the middle of a graph lose the graph. What is very large,
     or cannot be copied (an open file, a running generator), is shared.
     """
-    memo: dict[int, Any] = {}
+    memo: dict[int, Any] = {id(generator): generator for generator in GLOBAL_GENERATORS}
     things = list(reachable(pieces))
     _share_large_data(things, memo)
     functions = [thing for thing in things if isinstance(thing, FunctionType)]

@@ -1,5 +1,7 @@
 import functools
+import random
 
+import numpy
 import torch
 import torch.nn as nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -68,3 +70,11 @@ def test_methods_partials_and_loaders_lead_to_what_they_hold():
     loader = DataLoader(TensorDataset(data))
     found = list(reachable([layer.forward, functools.partial(print, loader)]))
     assert any(thing is layer.weight for thing in found) and any(thing is data for thing in found)
+
+
+def test_the_global_generators_are_meant_not_copied() -> None:
+    methods = {"python": random.uniform, "numpy": numpy.random.normal, "own": numpy.random.default_rng(0).normal}
+    twins = copied(methods)
+    assert twins["python"].__self__ is random.uniform.__self__
+    assert twins["numpy"].__self__ is numpy.random.normal.__self__
+    assert twins["own"].__self__ is not methods["own"].__self__

@@ -14,7 +14,8 @@ SPLIT = "train, val, test = order[:1000], order[1000:1400], order[1400:]\n"
 RATE = "lr=0.1, momentum=0.9)"
 DATASET = (
     "train_loader = " + TRAIN,
-    "\n\nclass Noisy(TensorDataset):\n    def __getitem__(self, index):\n        image, label = super().__getitem__(index)\n"
+    "\n\nclass Noisy(TensorDataset):\n    def __getitem__(self, index):\n"
+    "        image, label = super().__getitem__(index)\n"
     "        return image + 0.1 * torch.randn_like(image), label\n\n\n"
     "train_loader = DataLoader(Noisy(images[train], labels[train]), batch_size=50, shuffle=True)",
 )
@@ -36,8 +37,8 @@ DATA_CASES = [
         chapter="03_data",
         script=DIGITS,
         story="“The loss falls a little, later on. What is learned is worth nothing on validation data.”",
-        explanation="The pictures were put in a random order, the labels were not: each picture has the label of another "
-        "one. There is nothing to learn, but to learn it by heart.",
+        explanation="The pictures were put in a random order, the labels were not: each picture has the label of "
+        "another one. There is nothing to learn, but to learn it by heart.",
         cure="Take pictures and labels with the same indices.",
         fault=(("labels[train])", "labels[:1000])"),),
         gap=0.5,
@@ -68,8 +69,8 @@ DATA_CASES = [
             ),
         ),
         story="“I standardise every pixel, as one should. The loss is NaN in the first update.”",
-        explanation="Some pixels at the border are 0 in all pictures: their spread is 0, and 0 / 0 is NaN. One NaN in the "
-        "input makes every output NaN, and every weight after one update.",
+        explanation="Some pixels at the border are 0 in all pictures: their spread is 0, and 0 / 0 is NaN. One NaN in "
+        "the input makes every output NaN, and every weight after one update.",
         cure="Add a small number to the spread, or leave out pixels that never change.",
         fault=(("(images.std(dim=0) + 0.1)", "images.std(dim=0)"),),
         gap=0.4,
@@ -136,7 +137,7 @@ DATA_CASES = [
             ("TensorDataset(images[val]", "TensorDataset(prepared(images[val])"),
         ),
         story="“Training is nearly perfect. Validation is far below, and not even its loss falls.”",
-        explanation="Training pictures are centred and scaled, validation pictures go in as they are: the network meets "
+        explanation="Training pictures are centred and scaled, validation pictures go in inverted: the network meets "
         "values that it was never trained for.",
         cure="Prepare both parts with the same function and the same numbers.",
         fault=(("TensorDataset(prepared(images[val])", "TensorDataset(1 - images[val]"),),
@@ -184,8 +185,8 @@ DATA_CASES = [
             ("self.rows(images.squeeze(1))", "self.rows(images.squeeze(1).permute(0, 2, 1))"),
         ),
         story="“It shall read the columns, from left to right. It is much worse than on rows; are columns that hard?”",
-        explanation="reshape does not turn axes: it cuts the same numbers into other pieces. Here pieces of the batch are "
-        "mixed: what is read as one picture are lines of many.",
+        explanation="reshape does not turn axes: it cuts the same numbers into other pieces. Here pieces of the batch "
+        "are mixed: what is read as one picture are lines of many.",
         cure="Turn axes with permute or transpose.",
         fault=(("images.squeeze(1).permute(0, 2, 1)", "images.transpose(0, 3).reshape(-1, 8, 8)"),),
         gap=0.1,
@@ -210,7 +211,8 @@ DATA_CASES = [
         fault=(
             (
                 "    images = images + 0.05 * torch.randn_like(images)\n",
-                "    turned = torch.rand(len(images)) < 0.8\n    images = torch.where(turned[:, None, None, None], images.flip(2, 3), images)\n",
+                "    turned = torch.rand(len(images)) < 0.8\n"
+                "    images = torch.where(turned[:, None, None, None], images.flip(2, 3), images)\n",
             ),
         ),
         gap=0.05,

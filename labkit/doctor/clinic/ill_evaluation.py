@@ -75,8 +75,8 @@ EVALUATION_CASES = [
         chapter="05_training_loop",
         script=DIGITS,
         story="“An accuracy of 1.9 looks odd, but the curve rises, so it must learn.”",
-        explanation="The right answers of all batches are added, but only the last batch is counted: the quotient is too "
-        "large, and may exceed 1.",
+        explanation="The right answers of all batches are added, but only the last batch is counted: the quotient is "
+        "too large, and may exceed 1.",
         cure="Add up the counts as well.",
         fault=(("            count += len(labels)\n", "            count = len(labels)\n"),),
         gap=0.3,
@@ -143,7 +143,7 @@ EVALUATION_CASES = [
             ("import torch\n", "import numpy\nimport torch\n"),
         ),
         story="“On Monday I stopped, on Tuesday I went on with the saved weights. Validation jumped up overnight!”",
-        explanation="Each run draws another split. After a restart most validation pictures are ones that were trained on "
+        explanation="Each run draws another split. After a restart most validation pictures were trained on "
         "before, so the score is a fairy tale.",
         cure="Draw the split with a generator that has a fixed seed.",
         fault=(("numpy.random.default_rng(0).permutation(count)", "numpy.random.permutation(count)"),),
@@ -164,8 +164,8 @@ EVALUATION_CASES = [
             ("range(8)", "range(4)"),
         ),
         story="“One by one, or in pairs, pictures are judged badly. In large batches they are fine.”",
-        explanation="evaluate() leaves batch norm in training mode, so each picture is normalised with the one beside it. "
-        "The answer to a picture depends on its neighbours.",
+        explanation="evaluate() leaves batch norm in training mode, so each picture is normalised with the one beside "
+        "it. The answer to a picture depends on its neighbours.",
         cure="Call model.eval() before evaluating.",
         fault=((EVAL, MODE),),
         gap=0.05,

@@ -3,7 +3,6 @@
 from labkit.doctor.clinic.case import Case
 from labkit.doctor.clinic.scripts import DIGITS, PICTURES, PLACES, ROWS
 
-HIDDEN = "    nn.Linear(64, 64),\n    nn.ReLU(),\n"
 SECOND = "    nn.Linear(64, 64),\n    nn.ReLU(),\n    nn.Linear(64, 10),\n"
 RATE = "lr=0.1, momentum=0.9)"
 DEEP_TANH = (
@@ -44,7 +43,7 @@ MODEL_CASES = [
             ),
         ),
         story="“I wanted a clean start for all units. The loss stays where a guess would be.”",
-        explanation="All weights begin at 0, so every hidden unit gives 0, and no gradient can pass a weight that is 0: "
+        explanation="All weights begin at 0, so every hidden unit gives 0, and no gradient can pass a weight of 0: "
         "only the last bias moves.",
         cure="Begin with random weights; torch's own, or kaiming_uniform_, will do.",
         fault=(("nn.init.kaiming_uniform_(layer.weight)", "nn.init.zeros_(layer.weight)"),),
@@ -57,17 +56,21 @@ MODEL_CASES = [
         chapter="04_models",
         script=DIGITS,
         setting=(
-            (SECOND, HIDDEN * 7 + "    nn.Linear(64, 10),\n"),
+            (
+                SECOND,
+                "    *(layer for _ in range(8) for layer in (nn.Linear(64, 64), nn.ReLU())),\n"
+                + "    nn.Linear(64, 10),\n",
+            ),
             (
                 "torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)",
                 "torch.optim.Adam(model.parameters(), lr=0.003)",
             ),
         ),
         story="“I made it deeper, and nothing is learned. With two layers the same settings work.”",
-        explanation="The slope of a sigmoid is at most a quarter. Through eight of them next to nothing of the gradient "
+        explanation="The slope of a sigmoid is at most a quarter. Through eight of them hardly any of the gradient "
         "arrives at the first layers.",
         cure="Take ReLU between the layers, with a start that fits, or fewer layers.",
-        fault=((HIDDEN * 8, HIDDEN.replace("ReLU", "Sigmoid") * 8),),
+        fault=(("nn.ReLU())),", "nn.Sigmoid())),"),),
         gap=0.3,
     ),
     Case(
@@ -112,8 +115,8 @@ MODEL_CASES = [
         chapter="04_models",
         script=DIGITS,
         story="“All is smooth, and the score stays low, on the training data as well.”",
-        explanation="Everything has to pass through a layer of two units: two numbers are not enough to keep ten digits "
-        "apart. The network cannot even fit its training data.",
+        explanation="Everything has to pass through a layer of two units: two numbers are not enough to keep ten "
+        "digits apart. The network cannot even fit its training data.",
         cure="Make the narrow layer wider.",
         fault=(
             (
@@ -157,7 +160,7 @@ MODEL_CASES = [
             ),
         ),
         story="“I centre the hidden values, in place to save memory. No error, no warning, and it learns badly.”",
-        explanation="The backward of sigmoid uses its output, y (1 - y). The output was changed behind autograd's back, "
+        explanation="The backward of sigmoid uses its output, y (1 - y). It was changed behind autograd's back, "
         "through .data: where y - 0.5 is negative, the gradient has the wrong sign.",
         cure="Make a new tensor; leave .data alone.",
         fault=(("        hidden = hidden - 0.5\n", "        hidden.data -= 0.5\n"),),
@@ -171,11 +174,13 @@ MODEL_CASES = [
         script=PLACES,
         setting=(
             (
-                "        self.attend = nn.MultiheadAttention(32, 4, batch_first=True)\n        self.norm = nn.LayerNorm(32)\n",
+                "        self.attend = nn.MultiheadAttention(32, 4, batch_first=True)\n"
+                "        self.norm = nn.LayerNorm(32)\n",
                 "        self.blocks = nn.ModuleList(nn.Linear(32, 32) for _ in range(3))\n",
             ),
             (
-                "        rows = self.norm(rows + self.attend(rows, rows, rows)[0])\n        return self.output(rows.mean(dim=1))\n",
+                "        rows = self.norm(rows + self.attend(rows, rows, rows)[0])\n"
+                "        return self.output(rows.mean(dim=1))\n",
                 "        hidden = torch.relu(rows.sum(dim=1))\n        for block in self.blocks:\n"
                 "            hidden = torch.relu(block(hidden))\n        return self.output(hidden)\n",
             ),
@@ -196,8 +201,8 @@ MODEL_CASES = [
         script=PICTURES,
         setting=((RATE, "lr=0.02, momentum=0.9)"),),
         story="“Training is fine, and validation is far off, in the same pictures even.”",
-        explanation="With momentum=0.001 the running statistics move by a thousandth at each batch. After 160 batches they "
-        "are still near 0 and 1, where they began, and evaluation normalises with them.",
+        explanation="With momentum=0.001 the running statistics move by a thousandth at each batch. After 160 batches "
+        "they are still near 0 and 1, where they began, and evaluation normalises with them.",
         cure="Leave the momentum of batch norm at 0.1.",
         fault=(
             ("nn.BatchNorm2d(16)", "nn.BatchNorm2d(16, momentum=0.001)"),

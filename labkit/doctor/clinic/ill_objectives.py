@@ -86,7 +86,6 @@ OBJECTIVE_CASES = [
         label="output_activation_mismatch",
         chapter="05_training_loop",
         script=DIGITS,
-        setting=(("lr=0.1, momentum=0.9", "lr=0.05"),),
         story="“The outputs are nice shares that add up to 1. The loss never comes below 1.46.”",
         explanation="CrossEntropyLoss takes raw scores and applies softmax itself. After a softmax in the model all "
         "scores lie between 0 and 1, so the loss can neither become small nor give a strong gradient.",
@@ -115,8 +114,8 @@ OBJECTIVE_CASES = [
         script=DIGITS,
         setting=((CROSS, OWN.format("return nn.functional.cross_entropy(outputs, labels)")),),
         story="“MSE works for everything, so I took it. The loss falls, the score does not rise.”",
-        explanation="The numbers of the classes are compared as if 7 were nearly 8. And the scores are averaged into one "
-        "number: the loss asks for their mean, and never for the score of the right class.",
+        explanation="The numbers of the classes are compared as if 7 were nearly 8. And the scores are averaged into "
+        "one number: the loss asks for their mean, and never for the score of the right class.",
         cure="Take cross-entropy of the scores and the numbers of the classes.",
         fault=(
             (

@@ -10,6 +10,7 @@ from labkit.doctor.probe.data_order import OrderEvidence, look_at_order
 from labkit.doctor.probe.data_parts import PartsEvidence, look_at_parts
 from labkit.doctor.probe.data_reading import Samples, draw, has_places, loaders_of, read, size, spread_out, stacked
 from labkit.doctor.probe.data_values import ValuesEvidence, look_at_values
+from labkit.doctor.probe.data_workers import WorkersEvidence, look_at_workers
 from labkit.doctor.program import Program
 from labkit.doctor.records import Recording
 
@@ -25,6 +26,7 @@ class DataEvidence:
     order: OrderEvidence = field(default_factory=OrderEvidence)
     parts: PartsEvidence = field(default_factory=PartsEvidence)
     meaning: MeaningEvidence = field(default_factory=MeaningEvidence)
+    workers: WorkersEvidence = field(default_factory=WorkersEvidence)
 
 
 def look(program: Program, recording: Recording) -> DataEvidence:
@@ -40,6 +42,7 @@ def look(program: Program, recording: Recording) -> DataEvidence:
         seen.order = _or(look_at_order, seen.order, program, _or(loaders_of, loaders, program))
         seen.parts = _or(look_at_parts, seen.parts, samples, loaders)
         seen.meaning = _or(look_at_meaning, seen.meaning, samples)
+        seen.workers = _or(look_at_workers, seen.workers, program)
     return seen
 
 

@@ -120,8 +120,8 @@ def _kept(store: list[Any]) -> list[Tensor]:
     return [torch.as_tensor(thing).detach().clone() for thing in store]
 
 
-def _deliver(loader: Any, places: list[int]) -> Samples:
-    with randomness.frozen_randomness(0):
+def _deliver(loader: Any, places: list[int], seed: int = 0) -> Samples:
+    with randomness.frozen_randomness(seed):
         inputs, targets = pair(loader.collate_fn([loader.dataset[place] for place in places]))
     return Samples(as_tensor(inputs), as_tensor(targets))
 
@@ -138,8 +138,8 @@ def _mutated(program: Program, places: list[int]) -> tuple[int, ...] | None:
         return None
     _deliver(used, places)
     once = _kept(store)
-    _deliver(used, places)
-    _deliver(used, places)
+    _deliver(used, places, seed=1)  # what is masked at other places is seen by other random numbers only
+    _deliver(used, places, seed=2)
     later = _kept(store)
     moved = [
         number

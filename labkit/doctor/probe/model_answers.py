@@ -11,10 +11,11 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from labkit.doctor.nested import leaves, mapped
 from labkit.doctor.probe.model_layers import DROPOUTS
 from labkit.doctor.probe.model_runs import answer, difference, fresh, recorded_inputs, rows, samples
-from labkit.doctor.probe.model_trace import RESHAPES, option, traced
+from labkit.doctor.probe.model_trace import RESHAPES, Operation, option, traced
 from labkit.doctor.program import Program
 from labkit.doctor.records import Recording
 
+SPREADS = {"std", "var", "std_mean", "var_mean"}
 SAMPLES = 7  # a number that hardly any other axis has
 
 
@@ -25,7 +26,7 @@ class AnswersEvidence:
     by_chance: the same input twice, other random numbers. dropouts: layers whose dropout was active then. several:
     whether the evaluation asks for the same input several times. own_mode: classes with a `train` of their own.
     by_history: the same input after another one, and fresh. by_neighbours: the same samples in another company.
-    batch_statistics: normalisation layers that use the batch in evaluation mode. mixed: reshapes that swap two axes as
+    batch_statistics: layers that normalise with the batch in evaluation mode. mixed: reshapes that swap two axes as
     (layer, shape before, shape after). affine: how far f(a) + f(b) - f(c) is from f(a + b - c). layers: weight layers
     that were called.  orderless: whether swapping steps of the input changes
     nothing. steps: length of the sequence. outputs: the
@@ -98,7 +99,9 @@ def _company(program: Program, inputs: tuple, seen: AnswersEvidence) -> None:
     if count < 3 or seen.by_chance or seen.by_history:
         return
     few = rows(inputs, slice(0, count))
-    together = answer(model, few)
+    with traced(model, SPREADS) as trace:
+        together = answer(model, few)
+    seen.batch_statistics += [operation.layer for operation in trace.operations if _over_the_batch(operation)]
     axes = [_batch_axis(output, count) for output in together]
     if not together or None in axes:
         whole = answer(model, inputs)
@@ -110,6 +113,13 @@ def _company(program: Program, inputs: tuple, seen: AnswersEvidence) -> None:
     fewer = answer(model, rows(few, slice(0, count - 1)))
     kept = [out.narrow(axis, 0, count - 1) for out, axis in zip(together, axes, strict=True)]
     seen.by_neighbours = max(difference(together, turned), difference(kept, fewer))
+
+
+def _over_the_batch(operation: Operation) -> bool:
+    """Say whether a spread is taken over the batch: a batch normalisation that somebody wrote by hand."""
+    axes = option(operation, "dim", 1, None)
+    axes = axes if isinstance(axes, tuple | list) else (axes,)
+    return operation.given is not None and operation.given.dim() > 1 and bool({0, -operation.given.dim()} & set(axes))
 
 
 def _batch_axis(output: Tensor, count: int) -> int | None:
