@@ -21,6 +21,7 @@ def examples(*lines: str) -> str:
         "labkit trial learning-rate              which rate to begin with? and other short trials",
         "labkit doctor train.py                  why does my script's model not learn?",
         "labkit explain train.py                 what does the error of my script mean?",
+        "labkit clinic                           a training that goes wrong: what is its fault?",
         "labkit runs                             what was trained here, and what came of it",
         "labkit progress                         which exercises are right, and what comes next?",
         "labkit claims C041                      what people say about PyTorch, and what is right",

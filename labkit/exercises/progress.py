@@ -1,8 +1,8 @@
 """What a learner has done, in one readable JSON file on this computer. Nothing sends it anywhere.
 
 The file holds names of chapters and exercises with counts of outcomes, the known wrong ideas that were met, hints and
-solutions looked at, choices in predictions and claims, and the types of errors. It holds no code, no answer, no time
-of day, and no name unless the learner gave one. Counts only grow, so what was right once stays right.
+solutions looked at, choices in predictions, claims and cases, and the types of errors. It holds no code, no answer, no
+time of day, and no name unless the learner gave one. Counts only grow, so what was right once stays right.
 """
 
 import errno
@@ -40,6 +40,7 @@ LAYOUT = {
         },
     },
     "claims": {_ANY: _ANSWER},
+    "clinic": {_ANY: _ANSWER},
 }
 
 #: What could not be written yet, by file; it is written together with what comes next.
@@ -110,6 +111,11 @@ def record_prediction(chapter: str, name: str, guess: str, is_right: bool) -> No
 def record_claim(claim_id: str, choice: str, is_right: bool) -> None:
     """Note a choice in the claim quiz: the first one, and whether the claim was judged rightly at some time."""
     _record(lambda progress: _answer(progress.setdefault("claims", {}).setdefault(claim_id, {}), choice, is_right))
+
+
+def record_case(name: str, fault: str, is_right: bool) -> None:
+    """Note which fault was named in a case of the clinic: the first one, and whether it was solved at some time."""
+    _record(lambda progress: _answer(progress.setdefault("clinic", {}).setdefault(name, {}), fault, is_right))
 
 
 def record_error(chapter: str, error_type: str) -> None:

@@ -2,6 +2,7 @@
 
 from labkit.show.accumulation import accumulation, accumulation_picture
 from labkit.show.broadcasting import broadcasting
+from labkit.show.clinic import Clinic, clinic_control
 from labkit.show.clinic_figure import clinic_figure
 from labkit.show.controls import Control, answers_control
 from labkit.show.convolution import convolution, convolution_control
@@ -25,6 +26,7 @@ from labkit.show.trials import learning_rate_trial, memory_estimate, overfit_tri
 from labkit.show.underflow import underflow, underflow_picture
 
 __all__ = [
+    "Clinic",
     "Control",
     "LiveTraining",
     "Picture",
@@ -36,6 +38,7 @@ __all__ = [
     "augmented",
     "broadcasting",
     "broadcasting_control",
+    "clinic_control",
     "clinic_figure",
     "comparison",
     "confusion",
