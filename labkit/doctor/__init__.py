@@ -5,7 +5,7 @@
 """
 
 from labkit.doctor.examine import examine
-from labkit.doctor.finding import Finding, Report
+from labkit.doctor.finding import FaultError, Finding, Report
 from labkit.doctor.program import Program
 
-__all__ = ["Finding", "Program", "Report", "examine"]
+__all__ = ["FaultError", "Finding", "Program", "Report", "examine"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from labkit.doctor.program import Program
+from labkit.errors import LabkitError
 
 SEVERITIES = ("fail", "warn", "note")
 
@@ -97,6 +98,17 @@ class Report:
 
     def _repr_html_(self) -> str:
         return "".join(map(_as_html, self.findings)) or "<p>No fault found.</p>"
+
+
+class FaultError(LabkitError):
+    """The doctor has proven a fault before the first update. `report` is all that it found."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        super().__init__(
+            f"Nothing was trained, since the doctor found a fault.\n\n{report}\n\n"
+            "Mend it and call fit again; fit(..., examine=False) trains all the same."
+        )
 
 
 def ordered(findings: list[Finding]) -> list[Finding]:

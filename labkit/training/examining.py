@@ -1,7 +1,6 @@
 """Before the first update: let the doctor look at a run, and stop where a fault is proven. Chapter 07 reads this."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch.nn as nn
@@ -9,23 +8,11 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from labkit import processes
-from labkit.doctor import Report, examine
-from labkit.errors import LabkitError
+from labkit.doctor import FaultError, Report, examine
 from labkit.measuring import evaluate
 from labkit.measuring.misfit import checked
 from labkit.training.state import Training
 from labkit.training.step import update
-
-
-class FaultError(LabkitError):
-    """The doctor has proven a fault before the first update. `report` is all that it found."""
-
-    def __init__(self, report: Report) -> None:
-        self.report = report
-        super().__init__(
-            f"Nothing was trained, since the doctor found a fault.\n\n{report}\n\n"
-            "Mend it and call fit again; fit(..., examine=False) trains all the same."
-        )
 
 
 def examined(training: Training, val_loader: Any) -> Report:
@@ -40,7 +27,7 @@ def examined(training: Training, val_loader: Any) -> Report:
         getattr(training.loader, "source", training.loader),  # what a borrowed loader was borrowed from tells more
         val_loader,
         train_step=OneUpdate(training),
-        evaluate=Score(training.evaluation_loss_fn),
+        evaluate=lambda model, loader: -evaluate(model, loader, training.evaluation_loss_fn).loss,
     )
     if report.failed:
         raise FaultError(report)
@@ -50,15 +37,11 @@ def examined(training: Training, val_loader: Any) -> Report:
 
 
 class OneUpdate:
-    """The update of a run as a `train_step`, at the highest rate of its schedule.
-
-    It is an object, so that a copy of it has a scaler of its own.
-    """
+    """The update of a run as a `train_step`, at its highest rate; an object, so that a copy has its own scaler."""
 
     def __init__(self, training: Training) -> None:
-        self.scaler = training.scaler
         self.precision, self.clip_norm = training.precision, training.config.clip_norm
-        self.device = training.device
+        self.scaler, self.device = training.scaler, training.device
         for group in training.optimizer.param_groups:
             group["lr"] = training.config.learning_rate  # a schedule may begin far below it
 
@@ -66,14 +49,3 @@ class OneUpdate:
         """Make one update on one batch; return the loss."""
         batch = tuple(part.to(self.device) for part in checked(batch))
         return update(model, [batch], loss_fn, optimizer, self.scaler, self.precision, self.clip_norm).loss
-
-
-@dataclass
-class Score:
-    """The score of a run, higher is better: minus the validation loss, which every kind of target has."""
-
-    loss_fn: Callable
-
-    def __call__(self, model: nn.Module, loader: Any) -> float:
-        """Evaluate a model as the loop does."""
-        return -evaluate(model, loader, self.loss_fn).loss

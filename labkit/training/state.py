@@ -196,6 +196,10 @@ class Training:
         self.record = Record.reopen(folder, self.history)
 
 
+#: What a checkpoint must hold for a run to go on from it.
+NEEDED = ("config", "model", "optimizer", "schedule", "position", "history", "rng", "batches", "training_data")
+
+
 def saved_run(folder: Path) -> tuple[Config, dict]:
     """Return the settings of the run in a folder and the state in its last checkpoint.
 
@@ -207,17 +211,7 @@ def saved_run(folder: Path) -> tuple[Config, dict]:
             "again under the same name."
         )
     state = checkpoint.load(folder / "last.pt")
-    for needed in (
-        "config",
-        "model",
-        "optimizer",
-        "schedule",
-        "position",
-        "history",
-        "rng",
-        "batches",
-        "training_data",
-    ):
+    for needed in NEEDED:
         if needed not in state:
             raise CheckpointError(
                 f"last.pt in {folder} has no {needed!r}, so no run can go on from it. best.pt, for one, holds the best "

@@ -5,9 +5,9 @@ import torch
 import torch.nn as nn
 
 from labkit import data, models
+from labkit.doctor import FaultError
 from labkit.keeping import same_bits
 from labkit.training import Config, fit
-from labkit.training.examining import FaultError
 from tests.command_line import labkit
 
 
