@@ -52,7 +52,8 @@ def outcome(program: Program) -> tuple[str, str]:
         return "not cured", f"still there: {', '.join(finding.fault for finding in cure.left.findings)}"
     ill, healthy = (reached(program, built(build)) for build in (program.build, program.healthy))
     mended = reached(program, cure.program.pieces())
-    enough = healthy - mended <= (1 - SHARE) * (healthy - max(ill, healthy - 10 * abs(program.gap) - 1))
+    damage = healthy - ill if math.isfinite(ill) else abs(healthy)
+    enough = healthy - mended <= (1 - SHARE) * damage
     return "cured" if enough else "not cured", f"ill {ill:.3f}, mended {mended:.3f}, twin {healthy:.3f}"
 
 
