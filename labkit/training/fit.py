@@ -53,14 +53,13 @@ def fit(
     """Train a model in place as `config` says, and return what came of it.
 
     train_loader, val_loader: labkit Loaders or torch DataLoaders; val_loader may be None. loss_fn(outputs, targets):
-    the mean loss of a batch; cross-entropy when left out. The first Ctrl-C, kernel interrupt or SIGTERM ends the step
-    in hand, saves and returns; a second one interrupts as usual. With `average`, it is the averaged weights that are
-    validated and that the model has in the end; with `patience`, the best ones. watch(training, outcome, stop) is
-    called after every update: it may look, wait, or set `stop.requested`. With `examine` the doctor looks for a few
-    seconds first; a fault that it proves is a FaultError, and nothing is trained or written. Where torch.distributed
-    has been started, all processes call this, and the one of rank 0 writes and prints. Raises ConfigError, DataError or
-    DeviceError before anything runs; NonFiniteError when a loss, a gradient or a weight is not finite; CheckpointError
-    when the run's folder cannot be written.
+    the mean loss of a batch; default cross-entropy. The first Ctrl-C, kernel interrupt or SIGTERM ends the step in
+    hand, saves and returns; a second interrupts as usual. With `average` the averaged weights are validated and left in
+    the model; with `patience`, the best ones. watch(training, outcome, stop), called after every update, may look, wait
+    or set `stop.requested`. examine: the doctor looks first; a fault it proves is a FaultError. Under torch.distributed
+    all processes call this, and rank 0 writes and prints. Raises ConfigError, DataError or DeviceError before anything
+    runs; NonFiniteError for a loss, gradient or weight that is not finite; CheckpointError for a folder that cannot be
+    written.
     """
     training = Training(model, _train_loader(model, train_loader, val_loader, config, loss_fn), config, loss_fn)
     randomness.seed_everything(config.seed)
@@ -140,15 +139,8 @@ def _train_epoch(training: Training, progress: Progress, stop: StopRequest, watc
         window = [tuple(part.to(training.device) for part in checked(batch)) for batch in window]
         training.schedule.set_rate(training.optimizer)
         with explained(training.model, window, training.loss_fn):
-            outcome = update(
-                training.forward,
-                window,
-                training.loss_fn,
-                training.optimizer,
-                training.scaler,
-                training.precision,
-                config.clip_norm,
-            )
+            settings = training.scaler, training.precision, config.clip_norm
+            outcome = update(training.forward, window, training.loss_fn, training.optimizer, *settings)
         training.schedule.advance(outcome.stepped)
         if training.average:
             training.average.follow(outcome.stepped)

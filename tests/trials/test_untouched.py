@@ -126,6 +126,7 @@ def test_a_trial_computes_gradients_whatever_is_switched_off_outside() -> None:
 INTERRUPTED = """
 import os, signal, torch
 from labkit.trials import untouched
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what is started in the background ignores it
 model = torch.nn.Linear(2, 2)
 model.weight.grad = gradient = torch.ones(2, 2)
 before = model.weight.detach().clone()
