@@ -30,7 +30,7 @@ def repeats_itself(names: dict[str, Any]) -> float:
 
     count = len(names["labels"])
     state = numpy.random.get_state()
-    numpy.random.seed(1)
+    numpy.random.seed(20_000_229)  # a fresh start: no run of the clinic has this seed
     again = torch.as_tensor(names["draw"](count))[1000:1400]
     numpy.random.set_state(state)
     return torch.isin(names["val"], again).double().mean().item()

@@ -108,23 +108,37 @@ class Reader(nn.Module):
 model = Reader()
 """
 
-ATTENTION = """\
-class Attention(nn.Module):
+TWO_HALVES = """\
+class Network(nn.Module):
     def __init__(self):
         super().__init__()
-        self.embed = nn.Linear(8, 32)
-        self.places = nn.Parameter(0.02 * torch.randn(8, 32))
-        self.attend = nn.MultiheadAttention(32, 4, batch_first=True)
-        self.norm = nn.LayerNorm(32)
+        self.first = nn.Linear(64, 32)
+        self.second = nn.Linear(32, 32)
         self.output = nn.Linear(32, 10)
 
     def forward(self, images):
-        rows = self.embed(images.squeeze(1)) + self.places
-        rows = self.norm(rows + self.attend(rows, rows, rows)[0])
-        return self.output(rows.mean(dim=1))
+        hidden = torch.sigmoid(self.first(images.flatten(1)))
+        hidden = torch.sigmoid(self.second(hidden))
+        return self.output(hidden)
 
 
-model = Attention()
+model = Network()
+"""
+BLOCKS = """\
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Linear(64, 64) for _ in range(4))
+        self.output = nn.Linear(64, 10)
+
+    def forward(self, images):
+        hidden = images.flatten(1)
+        for block in self.blocks:
+            hidden = torch.relu(block(hidden))
+        return self.output(hidden)
+
+
+model = Network()
 """
 
 
@@ -143,4 +157,3 @@ def _digits(name: str, model: str) -> Script:
 DIGITS = _digits("digits", LAYERS)
 PICTURES = _digits("convolutions", CONVOLUTIONS)
 ROWS = _digits("rows", READER)
-PLACES = _digits("attention", ATTENTION)
