@@ -20,6 +20,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         config.option.numprocesses = "auto"
         config.option.maxprocesses = config.option.maxprocesses or MOST_WORKERS
         config.option.dist = "loadfile"  # the cells of a notebook share a kernel
+        # Each worker has one core. Two threads in each would wait for one another: three to four times slower.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -7,25 +7,19 @@ python -m benchmarks.cure --only clip --json
 import argparse
 import json
 import math
-import random
 import warnings
 from collections.abc import Callable
 
-import numpy
-import torch
-
 from labkit.doctor import examine
 from labkit.errors import LabkitError
-from tests.faults.program import Program, corpus, train
+from tests.faults.program import Program, corpus, seed, train
 
 SHARE = 0.75  # of the damage must be made good
 
 
 def built(build: Callable[[], dict]) -> dict:
     """Build a program with the first seed."""
-    random.seed(0)
-    numpy.random.seed(0)
-    torch.manual_seed(0)
+    seed(0)
     return build()
 
 

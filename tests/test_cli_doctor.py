@@ -1,6 +1,7 @@
 """`labkit doctor FILE.py[:function]`, and how pieces are found by their names."""
 
 import json
+import sys
 
 import pytest
 
@@ -88,3 +89,9 @@ def test_an_error_of_the_script_is_shown_as_pythons_own_and_explained(script):
 def test_a_number_called_loss_is_no_loss_function():
     with pytest.raises(LabkitError, match="no variable model and no loss_fn"):
         pieces_named({"loss": 0.3, "optimizer": object(), "net": "resnet"}, "This notebook")
+
+
+def test_a_script_may_have_the_name_of_a_module(script):
+    folder = script("json.py")
+    before = sys.modules["json"]
+    assert labkit("doctor", "json.py", folder=folder).returncode == 0 and sys.modules["json"] is before

@@ -91,11 +91,12 @@ def imported(path: Path) -> Any:
     if not path.is_file():
         raise LabkitError(f"There is no script {path}. Give the path of a .py file.")
     sys.path.insert(0, str(path.resolve().parent))
-    specification = importlib.util.spec_from_file_location(path.stem, path.resolve())
+    name = f"{path.stem} (examined)" if path.stem in sys.modules else path.stem  # a script may be called json.py
+    specification = importlib.util.spec_from_file_location(name, path.resolve())
     if specification is None:
         raise LabkitError(f"{path} is not a Python script: its name must end in .py.")
     module = importlib.util.module_from_spec(specification)
-    sys.modules[path.stem] = module  # also for what it sends to worker processes
+    sys.modules[name] = module  # also for what it sends to worker processes
     specification.loader.exec_module(module)
     return module
 

@@ -20,6 +20,8 @@ def examined(training: Training, val_loader: Any) -> Report:
 
     What is only likely is printed, and training goes on.
     """
+    for group in training.optimizer.param_groups:
+        group["lr"] = training.config.learning_rate  # a schedule may begin far below; the loop sets the rate anew
     report = examine(
         training.model,
         training.loss_fn,
@@ -37,13 +39,11 @@ def examined(training: Training, val_loader: Any) -> Report:
 
 
 class OneUpdate:
-    """The update of a run as a `train_step`, at its highest rate; an object, so that a copy has its own scaler."""
+    """The update of a run as a `train_step`; an object, so that a copy has its own scaler."""
 
     def __init__(self, training: Training) -> None:
         self.precision, self.clip_norm = training.precision, training.config.clip_norm
         self.scaler, self.device = training.scaler, training.device
-        for group in training.optimizer.param_groups:
-            group["lr"] = training.config.learning_rate  # a schedule may begin far below it
 
     def __call__(self, model: nn.Module, batch: tuple, loss_fn: Callable, optimizer: Optimizer) -> Tensor:
         """Make one update on one batch; return the loss."""

@@ -190,7 +190,7 @@ def each_part_draws_its_own_split(sound: bool) -> dict:
 # augmentation_misuse
 
 
-@broken("augmentation_misuse", effect="hurts", epochs=6, gap=0.1)
+@broken("augmentation_misuse", effect="hurts", epochs=9, gap=0.15)
 def arrows_are_mirrored(sound: bool) -> dict:
     pictures, directions = tasks.arrows()
 

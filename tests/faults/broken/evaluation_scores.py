@@ -30,10 +30,10 @@ def honest(program: dict) -> float:
 # metric_wrong
 
 
-@broken("metric_wrong", effect="silent", epochs=2, gap=0.005, measure=honest, mechanical=True)
+@broken("metric_wrong", effect="silent", epochs=2, gap=0.02, measure=honest, mechanical=True)
 def mean_of_batch_means_with_a_small_last_batch(sound: bool) -> dict:
-    pictures, labels = tasks.digits(950)
-    order = torch.cat([torch.arange(500), 500 + labels[500:].argsort()])
+    pictures, labels = tasks.digits(885)
+    order = torch.cat([torch.arange(500), 500 + labels[500:].argsort(descending=True)])  # the last is a zero
     train, validation = tasks.halves(500, pictures[order], labels[order])
 
     def mean_accuracy(model: nn.Module, loader: DataLoader) -> float:
@@ -53,7 +53,7 @@ def mean_of_batch_means_with_a_small_last_batch(sound: bool) -> dict:
         "optimizer": optim.SGD(model.parameters(), lr=0.05),
         "evaluate": mean_accuracy,
         "train_loader": DataLoader(train, 32, shuffle=True),
-        "val_loader": DataLoader(validation, 64),
+        "val_loader": DataLoader(validation, 128),
     }
 
 
@@ -145,7 +145,7 @@ def argmax_over_the_batch(sound: bool) -> dict:
 @broken("metric_wrong", effect="silent", epochs=2, gap=0.02, measure=honest, mechanical=True)
 def only_the_last_batch_counts(sound: bool) -> dict:
     pictures, labels = tasks.digits(950)
-    order = torch.cat([torch.arange(500), 500 + labels[500:].argsort()])
+    order = torch.cat([torch.arange(500), 500 + labels[500:].argsort(descending=True)])  # the last two are zeros
 
     def validate(model: nn.Module, loader: DataLoader) -> float:
         model.eval()

@@ -82,13 +82,13 @@ def copy_of_weights(model: nn.Module) -> dict:
     return {name: value.clone() for name, value in model.state_dict().items()}
 
 
-@broken("graph_detached", effect="silent", epochs=3, gap=0.02, measure=movement_of("filters"))
+@broken("graph_detached", effect="silent", epochs=3, gap=0.05, measure=movement_of("filters"))
 def spectrum_computed_by_numpy(sound: bool) -> dict:
     model = SoundReader(by_numpy=not sound)
     return {
         "model": model,
         "loss_fn": nn.CrossEntropyLoss(),
-        "optimizer": optim.Adam(model.parameters(), lr=1e-2),
+        "optimizer": optim.Adam(model.parameters(), lr=3e-2),
         "start": copy_of_weights(model),
         **loaders(waves()),
     }

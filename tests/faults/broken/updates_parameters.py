@@ -238,7 +238,7 @@ class FreshStart:
         return loss.item()
 
 
-@broken("optimizer_recreated", effect="hurts", epochs=4, gap=0.06, mechanical=True)
+@broken("optimizer_recreated", effect="hurts", epochs=3, gap=0.1, mechanical=True)
 def optimizer_set_back_with_its_rate(sound: bool) -> dict:
     model = Reader()
     optimizer = optim.SGD(model.parameters(), lr=0.02, momentum=0.95)
