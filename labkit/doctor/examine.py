@@ -9,6 +9,7 @@ import torch
 from labkit.doctor.cure import Cure, cure
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding, Report, ordered
+from labkit.doctor.loading import in_this_process
 from labkit.doctor.probe import data, evaluation, objective, updates
 from labkit.doctor.probe import model as network
 from labkit.doctor.program import Program
@@ -53,7 +54,7 @@ def examine(
     begin = time.perf_counter()
     program = Program(model, loss_fn, optimizer, train_loader, val_loader, scheduler, train_step, evaluate, context)
     with undisturbed(program):
-        untouched = program.copy()  # the original is not even read while the pieces run
+        untouched = in_this_process(program.copy())  # the original is not even read while the pieces run
         evidence = gather(untouched)
         findings = confirmed(untouched, diagnose(evidence))
     return Report(ordered(findings), program, evidence.notes, time.perf_counter() - begin, _cured)

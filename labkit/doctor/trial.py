@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from labkit import randomness
+from labkit.doctor.loading import in_this_process
 from labkit.doctor.nested import mapped
 from labkit.doctor.pace import affordable, fastest
 from labkit.doctor.program import Program, usual_step
@@ -79,7 +80,7 @@ def _trained(program: Program, mend: Callable | None, judge: Callable, updates: 
         try:
             if mend is not None:
                 mend(trial)
-            train(trial, updates)
+            train(in_this_process(trial), updates)
             result = float(judge(trial))
         except Exception:  # whatever the user's pieces raise: such a training reached nothing
             return -float("inf")
@@ -127,7 +128,7 @@ def _first(loader: Any, count: int) -> Iterator[Any]:
 
 def most_updates(program: Program, trainings: int) -> int:
     """Return how many updates each of some trainings may have; FEWEST may take twice as long as they should."""
-    trial = program.copy()
+    trial = in_this_process(program.copy())
     begins = []
     step = trial.train_step or usual_step
 

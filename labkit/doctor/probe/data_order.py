@@ -9,6 +9,7 @@ from torch import Tensor
 
 from labkit import randomness
 from labkit.doctor.copying import copied, reachable
+from labkit.doctor.loading import workers_of
 from labkit.doctor.probe.data_reading import Samples, as_tensor, has_places, order_of, pair, prints, read, root, size
 from labkit.doctor.program import Program
 
@@ -54,7 +55,7 @@ def look_at_order(program: Program, loaders: dict[str, Any]) -> OrderEvidence:
     _labels_in_order(train, orders[0], found)
     if train.batch_sampler is not None:
         found.collated = _collated(train, orders[0][0])
-        if program.train_loader.num_workers == 0:
+        if workers_of(program.train_loader) == 0:
             found.mutated = _mutated(program, orders[0][0])
     return found
 

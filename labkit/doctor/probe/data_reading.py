@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, IterableDataset, Subset
 
 from labkit import randomness
 from labkit.doctor.copying import copied
+from labkit.doctor.loading import without_workers
 from labkit.doctor.program import Program
 
 MOST_SAMPLES = 600
@@ -39,8 +40,7 @@ def loaders_of(program: Program) -> dict[str, Any]:
     copies = copied({"train": program.train_loader, "val": program.val_loader})
     for loader in copies.values():
         if isinstance(loader, DataLoader):
-            loader.num_workers = 0
-            loader.timeout = 0
+            without_workers(loader)
     return copies
 
 

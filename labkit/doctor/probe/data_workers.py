@@ -18,6 +18,7 @@ from torch.utils.data._utils import worker as torch_worker
 
 from labkit import randomness
 from labkit.doctor.copying import copied
+from labkit.doctor.loading import workers_of
 from labkit.doctor.nested import leaves
 from labkit.doctor.probe.data_reading import as_tensor, prints, size
 from labkit.doctor.program import Program
@@ -44,9 +45,9 @@ class WorkersEvidence:
 def look_at_workers(program: Program) -> WorkersEvidence:
     """Read the same samples in two workers, and in two epochs; none is started."""
     found, loader = WorkersEvidence(), program.train_loader
-    if not isinstance(loader, DataLoader) or loader.num_workers == 0:
+    if not isinstance(loader, DataLoader) or workers_of(loader) == 0:
         return found
-    found.workers = loader.num_workers
+    found.workers = workers_of(loader)
     if not isinstance(loader.dataset, IterableDataset) and size(loader) == 0:
         return found
     first, again = _readings(loader, worker=0, base=1000, times=2)
@@ -87,7 +88,7 @@ def _inside(loader: DataLoader, worker: int, base: int) -> Iterator[Any]:
         torch.manual_seed(seed)
         numpy.random.seed(seed)
         torch_worker._worker_info = torch_worker.WorkerInfo(
-            id=worker, num_workers=loader.num_workers, seed=seed, dataset=pieces["dataset"]
+            id=worker, num_workers=workers_of(loader), seed=seed, dataset=pieces["dataset"]
         )
         try:
             if pieces["begin"] is not None:
