@@ -7,6 +7,8 @@ python -m benchmarks.cure --only clip --json
 import argparse
 import json
 import math
+import time
+import traceback
 import warnings
 from collections.abc import Callable
 
@@ -43,7 +45,8 @@ def outcome(program: Program) -> tuple[str, str]:
     except LabkitError:
         return "not cured", "no mechanical fix"
     if not cure.proven:
-        return "not cured", f"still there: {', '.join(finding.fault for finding in cure.left.findings)}"
+        left = ", ".join(finding.fault for finding in cure.left.findings) or "nothing"
+        return "not cured", f"left: {left}; {cure.comparison}"
     ill, healthy = (reached(program, built(build)) for build in (program.build, program.healthy))
     mended = reached(program, cure.program.pieces())
     damage = healthy - ill if math.isfinite(ill) else abs(healthy)
@@ -59,11 +62,23 @@ def main() -> None:
     warnings.simplefilter("ignore")
     words = options.only.split(",")
     counts = {"cured": 0, "not cured": 0, "not found": 0}
-    for program in corpus():
-        if program.mechanical and any(word in program.name or word == program.fault for word in words):
+    chosen = [
+        program
+        for program in corpus()
+        if program.mechanical and any(word in program.name or word == program.fault for word in words)
+    ]
+    for number, program in enumerate(chosen, 1):
+        begin = time.perf_counter()
+        try:
             result, figures = outcome(program)
-            counts[result] += 1
-            print(f"{result:10} {program.name} [{program.fault}]: {figures}", flush=True)
+        except Exception:  # an error of the doctor is counted, not hidden
+            result, figures = "not cured", f"the doctor failed\n{traceback.format_exc(limit=-3)}"
+        counts[result] += 1
+        seconds = time.perf_counter() - begin
+        print(
+            f"{number:3}/{len(chosen)} {result:10} {program.name} [{program.fault}]: {figures} ({seconds:.1f} s)",
+            flush=True,
+        )
     table = {"curable": sum(counts.values()), **{name.replace(" ", "_"): count for name, count in counts.items()}}
     print("\n".join(f"{name:12}{value}" for name, value in table.items()))
     if options.json:

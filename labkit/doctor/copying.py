@@ -84,12 +84,18 @@ def _parts(thing: Any) -> list[Any]:
 
 
 def is_users(function: FunctionType) -> bool:
-    """Say whether a function was written by the user and not by Python, torch or another installed library."""
+    """Say whether a function was written by the user and not by Python, torch or another installed library.
+
+    The fixes of the doctor count as the user's: they are part of the program that they have mended.
+    """
     inside = getattr(function, "__wrapped__", None)  # `@torch.no_grad()` makes a function of torch around the user's
     if isinstance(inside, FunctionType):
         return is_users(inside)
     file = function.__code__.co_filename
-    if function.__module__ and function.__module__.split(".")[0] in ("labkit", "torch"):
+    module = function.__module__ or ""
+    if module.startswith("labkit.doctor.rules.") and module.endswith("mends"):
+        return True
+    if module.split(".")[0] in ("labkit", "torch"):
         return False
     return file.startswith("<") or not str(Path(file).resolve()).startswith(_LIBRARIES)
 
@@ -178,7 +184,7 @@ def _can_be_copied(thing: Any) -> bool:
 
 
 def _copy_what_deepcopy_leaves_out(things: list[Any], memo: dict[int, Any]) -> None:
-    """Gradients, which nn.Parameter drops when it is copied, and the attributes of an optimizer's subclass."""
+    """Gradients, which nn.Parameter drops when it is copied; hooks of an optimizer and attributes of its subclass."""
     for thing in things:
         twin = memo.get(id(thing))
         if twin is None or twin is thing:
@@ -187,5 +193,6 @@ def _copy_what_deepcopy_leaves_out(things: list[Any], memo: dict[int, Any]) -> N
             twin.grad = copy.deepcopy(thing.grad, memo)
         elif isinstance(thing, Optimizer):
             for name, value in vars(thing).items():
-                if name not in vars(twin) and not isinstance(value, FunctionType | MethodType):
+                new = name not in vars(twin) and not isinstance(value, FunctionType | MethodType)
+                if new or name.endswith("_hooks"):
                     vars(twin)[name] = copy.deepcopy(value, memo)

@@ -16,6 +16,7 @@ import torch
 import torch.nn as nn
 from torch.nn import functional
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.overrides import _get_current_function_mode
 
 
 @dataclass
@@ -93,6 +94,7 @@ class Recorder:
         self._at_event = at_event
         self._watched = _watched()
         self._init_file = inspect.getfile(nn.init)
+        self._functional_file = inspect.getfile(functional)
 
     def note(self, kind: str, subject: Any, **arguments: Any) -> None:
         """Add an event."""
@@ -113,6 +115,8 @@ class Recorder:
                 self.note("initialise", frame.f_locals["tensor"], function=code.co_name)
             return
         kind, subject, names = how
+        if code.co_filename == self._functional_file and _get_current_function_mode() is not None:
+            return  # the mode answers: if it calls the function itself, that call is the one that counts
         found = frame.f_locals
         arguments = {name: found.get(name) for name in names}
         if kind == "clip":
@@ -123,14 +127,24 @@ class Recorder:
     def listening(self) -> Iterator[None]:
         """Note the calls of this thread while the block runs; an outer profile function is put back."""
         before = sys.getprofile()
-        hooks = [
-            register_optimizer_step_pre_hook(lambda optimizer, *_: self.note("step", optimizer)),
-            register_optimizer_step_post_hook(lambda optimizer, *_: self.note("stepped", optimizer)),
-        ]
+        last: list = []
+
+        def begins(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+            if optimizer._optimizer_step_pre_hooks:  # they come after this one, and may change the gradients
+                last.append(optimizer.register_step_pre_hook(lambda *_: self.note("step", optimizer)))
+            else:
+                self.note("step", optimizer)
+
+        def ends(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+            while last:
+                last.pop().remove()
+            self.note("stepped", optimizer)
+
+        hooks = [register_optimizer_step_pre_hook(begins), register_optimizer_step_post_hook(ends)]
         sys.setprofile(self._profile)
         try:
             yield
         finally:
             sys.setprofile(before)
-            for hook in hooks:
+            for hook in (*hooks, *last):
                 hook.remove()

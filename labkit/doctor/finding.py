@@ -75,8 +75,10 @@ class Report:
         """Mend what is mechanical on a copy, and return it with the proof, a `labkit.doctor.cure.Cure`.
 
         The examined pieces stay as they are; those of `.program` take their place. Raises LabkitError when no finding
-        can be mended by itself.
+        can be mended by itself, or the report was made by hand.
         """
+        if self.cure is None:
+            raise LabkitError("Only a report that examine(...) returned can be applied; this one was made by hand.")
         return self.cure(self)
 
     @property

@@ -2,6 +2,7 @@
 
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
+from labkit.doctor.rules.loader_mends import shuffled, untouched_store, validation_without_chance
 
 
 def sorted_by_class(evidence: Evidence) -> Finding | None:
@@ -18,6 +19,7 @@ def sorted_by_class(evidence: Evidence) -> Finding | None:
         "DataLoader(train_set, batch_size, shuffle=True)",
         "the labels of one batch are of several classes",
         "07",
+        mend=shuffled,
         weight=8,
         explains=("lr_too_high", "class_imbalance", "label_misaligned"),
     )
@@ -77,6 +79,7 @@ def store_changes(evidence: Evidence) -> Finding | None:
         "x = self.x[index].clone()  # then change the copy",
         "the stored tensor is equal before and after an epoch",
         "07",
+        mend=untouched_store,
         weight=8,
         explains=("lr_too_high", "numeric_instability"),
     )
@@ -94,6 +97,7 @@ def validation_is_random(evidence: Evidence) -> Finding | None:
         "val_set = Pictures(val_files, transform=plain)  # a data set of its own, without random transforms",
         "torch.equal(val_set[0][0], val_set[0][0])",
         "07",
+        mend=validation_without_chance,
         weight=6,
         explains=("train_val_mismatch", "metric_wrong", "train_eval_mode"),
     )

@@ -3,6 +3,8 @@
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
 from labkit.doctor.rules import evaluation_scores
+from labkit.doctor.rules.evaluation_mends import dropout_by_mode, keeps_copies, looks_only, plateau_waits_for
+from labkit.doctor.rules.update_mends import in_the_modes_it_began_with
 
 
 def evaluated_in_training_mode(evidence: Evidence) -> Finding | None:
@@ -32,6 +34,7 @@ def evaluated_in_training_mode(evidence: Evidence) -> Finding | None:
         fix,
         verify,
         "05",
+        mend=looks_only if seen.in_training_mode else dropout_by_mode,
         weight=6,
         explains=("bn_statistics", "metric_wrong"),
     )
@@ -51,6 +54,7 @@ def trained_in_evaluation_mode(evidence: Evidence) -> Finding | None:
         "model.eval()\nwith torch.no_grad():\n    ...\nmodel.train()   # before the update goes on",
         "model.training is True when the loss of an update is computed",
         "05",
+        mend=in_the_modes_it_began_with,
         weight=6,
         explains=("bn_statistics",),
     )
@@ -72,6 +76,7 @@ def weights_changed(evidence: Evidence) -> Finding | None:
         "# restore a saved state once, after the last epoch:\nmodel.load_state_dict(best_state)",
         "the weights are equal before and after evaluate(model, val_loader)",
         "06",
+        mend=looks_only,
         weight=7,
         explains=("weights_reset", "checkpoint_state"),
     )
@@ -93,6 +98,7 @@ def statistics_changed(evidence: Evidence) -> Finding | None:
         "model.eval()   # before the first forward of the evaluation",
         f"model.get_buffer({norms[0]!r}) is equal before and after the evaluation",
         "05",
+        mend=looks_only,
         weight=4,
     )
 
@@ -119,6 +125,7 @@ def living_state(evidence: Evidence) -> Finding | None:
         fix,
         "the kept tensors are equal before and after one more update",
         "06",
+        mend=keeps_copies if kind == "state" else None,
         weight=5,
     )
 
@@ -157,6 +164,7 @@ def plateau_in_the_wrong_direction(evidence: Evidence) -> Finding | None:
         f'scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, mode="{wanted}")',
         "the learning rate stays as it is while the score improves",
         "05",
+        mend=plateau_waits_for(wanted),
         weight=6,
     )
 

@@ -2,11 +2,12 @@
 
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
+from labkit.doctor.rules.evaluation_mends import Mend, right_answers, starts_afresh
 
 
-def _wrong(what: str, fix: str, verify: str) -> Finding:
+def _wrong(what: str, fix: str, verify: str, mend: Mend = right_answers) -> Finding:
     why = "A score that is wrong chooses the wrong model, whatever the training does."
-    return Finding("metric_wrong", "fail", what, why, fix, verify, "05", weight=4)
+    return Finding("metric_wrong", "fail", what, why, fix, verify, "05", weight=4, mend=mend)
 
 
 def other_data(evidence: Evidence) -> Finding | None:
@@ -48,6 +49,7 @@ def remembers(evidence: Evidence) -> Finding | None:
         "before.",
         "meter.reset()   # or count from zero, at the start of every evaluation",
         "the same weights get the same score, whatever was evaluated before",
+        mend=starts_afresh,
     )
 
 

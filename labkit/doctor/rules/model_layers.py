@@ -2,6 +2,7 @@
 
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
+from labkit.doctor.rules.loader_mends import without_single_samples
 from labkit.doctor.rules.model_mends import batches_of, quarter_of_dropout, usual_momentum, without_chance
 from labkit.doctor.rules.words import names_of
 from labkit.doctor.trial import validation_score
@@ -52,6 +53,7 @@ def statistics_never_move(evidence: Evidence) -> Finding | None:
         "nn.BatchNorm1d(features, momentum=0.1)  # the default; 0.01 for an average over more batches",
         "the answers in training and evaluation mode are alike",
         "04",
+        mend=usual_momentum,
         weight=6,
         explains=("train_eval_mode", "batch_too_small", "metric_wrong"),
     )
@@ -112,6 +114,7 @@ def refused(evidence: Evidence) -> Finding | None:
         "DataLoader(dataset, batch_size, shuffle=True, drop_last=True)",
         "no batch of the loader has one sample",
         "04",
+        mend=without_single_samples,
         weight=9,
     )
 

@@ -4,6 +4,8 @@ from labkit.doctor.evidence import Evidence
 from labkit.doctor.explain import KINDS, Explanation, explain_exception
 from labkit.doctor.explain.causes import rules
 from labkit.doctor.finding import Finding
+from labkit.doctor.rules.loader_mends import without_single_samples
+from labkit.doctor.rules.update_mends import without_old_graphs
 
 #: From a kind of error to the fault behind it.
 FAULTS = {
@@ -46,6 +48,7 @@ FAULTS = {
 }
 #: An error that is explained and not in the table: the data come in a form that the model or the loss cannot take.
 OTHERWISE = "label_encoding"
+MENDS = {"batch_too_small": without_single_samples, "graph_retained": without_old_graphs}
 UNKNOWN = "raises"  # what the error says is all there is to say
 
 
@@ -73,14 +76,16 @@ def _finding(error: Exception, where: str, weight: float) -> Finding:
     name = type(error).__name__
     if explanation is None:
         kind, message = kind_of(error), " ".join(str(error).split())[:200]
+        fault = FAULTS.get(kind, OTHERWISE) if kind else UNKNOWN
         return Finding(
-            FAULTS.get(kind, OTHERWISE) if kind else UNKNOWN,
+            fault,
             "fail",
             f"{where} stops with {name}: {message}",
             f"In short: {KINDS[kind].title}." if kind else "Nothing is learned after that.",
             "# the last line of the traceback that lies in your own file says where",
             "one update runs to its end",
             "05",
+            mend=MENDS.get(fault),
             weight=weight,
         )
     return Finding(
@@ -91,6 +96,7 @@ def _finding(error: Exception, where: str, weight: float) -> Finding:
         explanation.fix,
         "one update runs to its end",
         explanation.chapter[:2],
+        mend=MENDS.get(fault_of(explanation)),
         weight=weight,
     )
 

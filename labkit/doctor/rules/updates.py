@@ -5,7 +5,13 @@ from itertools import pairwise
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
 from labkit.doctor.rules import rates, updates_weights
-from labkit.doctor.rules.mends import clipped_to, optimizer_over_the_model, usual_five_lines
+from labkit.doctor.rules.mends import optimizer_over_the_model, usual_five_lines
+from labkit.doctor.rules.update_mends import (
+    cleared_before_each_update,
+    clipped_at_the_step,
+    gradients_times,
+    without_old_graphs,
+)
 from labkit.doctor.rules.words import names_of
 
 
@@ -91,7 +97,8 @@ def never_cleared(evidence: Evidence) -> Finding | None:
         "optimizer.zero_grad()  # once before the backward passes of every step",
         "every gradient is zero or None when the first backward after a step begins",
         "05",
-        mend=usual_five_lines,
+        mend=cleared_before_each_update,
+        instead=((usual_five_lines, ""),),
         weight=7,
         explains=("lr_too_high", "grad_accumulation_scale", "numeric_instability", "clip_misplaced"),
     )
@@ -124,6 +131,7 @@ def changed_after_the_step(evidence: Evidence) -> Finding | None:
         "loss.backward()\ntorch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)\noptimizer.step()",
         "the norm of the gradients at `optimizer.step()` is at most max_norm",
         "05",
+        mend=clipped_at_the_step,
         weight=6,
         explains=("lr_too_high",),
     )
@@ -143,7 +151,7 @@ def clipped_in_part(evidence: Evidence) -> Finding | None:
         f"torch.nn.utils.clip_grad_norm_(model.parameters(), {limit:g})",
         f"the norm of all gradients together at `optimizer.step()` is at most {limit:g}",
         "05",
-        mend=clipped_to(limit),
+        mend=clipped_at_the_step,
         confirm=True,
         weight=4,
         explains=("lr_too_high", "numeric_instability", "model_too_weak"),
@@ -167,6 +175,7 @@ def wrong_scale_of_a_window(evidence: Evidence) -> Finding | None:
         f"(loss / {length}).backward()",
         "the gradient of a window equals that of one large batch",
         "05",
+        mend=gradients_times(1 / weight) if weight else None,
         weight=5,
         explains=("lr_too_high", "lr_too_low", "loss_scaling"),
     )
@@ -218,6 +227,7 @@ def graph_kept(evidence: Evidence) -> Finding | None:
         "total += loss.item()  # numbers, not tensors with a graph\nhidden = hidden.detach()  # before the next batch",
         "the memory in use is the same after update 2 and after update 200",
         "05",
+        mend=without_old_graphs,
         weight=5,
     )
 

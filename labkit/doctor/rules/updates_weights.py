@@ -2,6 +2,8 @@
 
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
+from labkit.doctor.rules.evaluation_mends import looks_only
+from labkit.doctor.rules.update_mends import frozen, still, written_by_optimizers_only
 from labkit.doctor.rules.words import names_of
 
 
@@ -19,6 +21,8 @@ def weights_overwritten(evidence: Evidence) -> Finding | None:
         "# initialise, or load a checkpoint, once: before the loop, not inside it",
         f"model.get_parameter({name!r}) is the same after one update and before the next",
         "05",
+        mend=written_by_optimizers_only,
+        instead=((looks_only, ""),),
         weight=8,
         explains=("lr_too_high", "lr_too_low", "param_not_optimised", "step_missing"),
     )
@@ -27,7 +31,9 @@ def weights_overwritten(evidence: Evidence) -> Finding | None:
 def frozen_and_moved(evidence: Evidence) -> Finding | None:
     """Parameters that should be frozen are not."""
     seen, severity = evidence.updates, "fail"
+    mend = still([*seen.frozen_moved, *seen.zeroed_moved])
     if seen.attribute_frozen:
+        mend = frozen(seen.attribute_frozen)
         where = names_of(seen.attribute_frozen)
         what = f"{where} has an attribute requires_grad = False, and its parameters are trained all the same."
         fix = (
@@ -42,9 +48,11 @@ def frozen_and_moved(evidence: Evidence) -> Finding | None:
         )
         fix = "part.requires_grad_(False)  # before the optimizer is made, and only the rest goes into it"
     elif seen.thawed:
+        mend = looks_only
         what = f"The evaluation makes {names_of(seen.thawed)} trainable, which were frozen before."
         fix = "with torch.no_grad():  # instead of switching requires_grad off and on for all of the model"
     elif seen.evaluated_in_training:
+        mend = frozen(seen.evaluated_in_training)
         what = f"{names_of(seen.evaluated_in_training)} is trained in evaluation mode, which changes nothing in it."
         fix = f"model.get_submodule({seen.evaluated_in_training[0]!r}).requires_grad_(False)"
         severity = "warn"
@@ -58,6 +66,7 @@ def frozen_and_moved(evidence: Evidence) -> Finding | None:
         fix,
         "the frozen weights are equal before and after an update",
         "04",
+        mend=mend,
         weight=6,
     )
 
@@ -75,6 +84,7 @@ def left_frozen(evidence: Evidence) -> Finding | None:
         "with torch.no_grad():  # instead of model.requires_grad_(False)",
         "all(p.requires_grad for p in model.parameters()) after the evaluation",
         "04",
+        mend=looks_only,
         weight=8,
     )
 
