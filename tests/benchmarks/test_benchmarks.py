@@ -12,7 +12,7 @@ from benchmarks.measuring import median_seconds
 ROOT = Path(__file__).resolve().parents[2]
 RATIOS = {"loading": {"over_torchvision", "over_masked"}, "overhead": {"fit_over_inline", "peers_over_inline"}}
 ARGUMENTS = {"overhead": ["--rounds", "1"]}
-OTHERS = {"cure", "doctor", "kill"}  # have tests of their own
+OTHERS = {"cure", "doctor", "imports", "kill"}  # have tests of their own
 
 
 @pytest.mark.slow
