@@ -44,7 +44,7 @@ def main() -> None:
     loads = imports_torch()
     rows = [{"started": name, "milliseconds": round(1000 * value, 1)} for name, value in seconds.items()]
     print(
-        Table(rows, f"Medians of {options.rounds} fresh processes; import labkit loads {'' if loads else 'no '}torch.")
+        Table(rows, f"Medians of {options.rounds} fresh processes; torch {'is' if loads else 'is not'} loaded.")
     )
     if options.json:
         figures = {
