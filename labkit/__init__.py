@@ -24,6 +24,7 @@ PARTS = (
     "randomness",
     "runs",
     "show",
+    "speed",
     "tensors",
     "training",
     "trials",

@@ -22,6 +22,7 @@ FLOORS = (
     {"runs"},
     {"training"},
     {"trials"},
+    {"speed"},
     {"exercises"},
     {"course", "show"},
     {"environment"},

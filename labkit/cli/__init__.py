@@ -10,11 +10,11 @@ import warnings
 
 import click
 
-from labkit.cli import clinic, course, examining, explaining, lab, runs, trials
+from labkit.cli import clinic, course, examining, explaining, lab, runs, speed, trials
 from labkit.cli.group import INTERRUPTED, labkit
 from labkit.errors import LabkitError
 
-__all__ = ["clinic", "course", "examining", "explaining", "lab", "labkit", "main", "runs", "trials"]
+__all__ = ["clinic", "course", "examining", "explaining", "lab", "labkit", "main", "runs", "speed", "trials"]
 
 DEBUG = os.environ.get("LABKIT_DEBUG") == "1"
 

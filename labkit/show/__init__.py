@@ -19,6 +19,7 @@ from labkit.show.quiz import Quiz, quiz
 from labkit.show.resuming import resume_ladder, resuming, resuming_picture
 from labkit.show.runs import runs_curves
 from labkit.show.schedules import schedule_explorer, schedule_picture
+from labkit.show.speed import beside, calls, timelines
 from labkit.show.storage import storage_strip
 from labkit.show.switches import switches, switches_control
 from labkit.show.tensor_controls import broadcasting_control, storage_control
@@ -36,8 +37,10 @@ __all__ = [
     "answer",
     "answers_control",
     "augmented",
+    "beside",
     "broadcasting",
     "broadcasting_control",
+    "calls",
     "clinic_control",
     "clinic_figure",
     "comparison",
@@ -76,6 +79,7 @@ __all__ = [
     "storage_strip",
     "switches",
     "switches_control",
+    "timelines",
     "underflow",
     "underflow_picture",
 ]
