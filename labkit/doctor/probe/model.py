@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from labkit.doctor.probe.model_answers import AnswersEvidence, look_at_answers
 from labkit.doctor.probe.model_graph import GraphEvidence, look_at_graph
 from labkit.doctor.probe.model_layers import LayersEvidence, look_at_layers
+from labkit.doctor.probe.model_layout import LayoutEvidence, look_at_layout
 from labkit.doctor.probe.model_start import StartEvidence, look_at_start
 from labkit.doctor.program import Program
 from labkit.doctor.records import Recording
@@ -18,6 +19,7 @@ class ModelEvidence:
     start: StartEvidence = field(default_factory=StartEvidence)
     answers: AnswersEvidence = field(default_factory=AnswersEvidence)
     layers: LayersEvidence = field(default_factory=LayersEvidence)
+    layout: LayoutEvidence = field(default_factory=LayoutEvidence)
 
 
 def look(program: Program, recording: Recording) -> ModelEvidence:
@@ -27,4 +29,5 @@ def look(program: Program, recording: Recording) -> ModelEvidence:
         look_at_start(program, recording),
         look_at_answers(program, recording),
         look_at_layers(program, recording),
+        look_at_layout(program, recording),
     )
