@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from labkit import randomness
 from labkit.doctor.loading import in_this_process
@@ -100,7 +101,7 @@ def train(program: Program, updates: int) -> None:
             done += 1
         if done == before:
             return  # the loader is empty
-        if program.scheduler is not None and not hasattr(program.scheduler, "is_better"):
+        if program.scheduler is not None and not isinstance(program.scheduler, ReduceLROnPlateau):
             program.scheduler.step()
 
 

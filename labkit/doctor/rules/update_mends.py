@@ -67,35 +67,53 @@ def gradients_times(factor: float) -> Mend:
 
 
 def still(names: list[str]) -> Mend:
-    """Return a fix under which no step moves a parameter that is frozen, or one of these that has a gradient of zero.
+    """Return a fix under which no step moves a parameter that is frozen, or one of these whose gradient is zero.
 
-    Without a gradient an optimizer passes a parameter over; with one of zero, momentum and weight decay go on.
+    Momentum and weight decay go on moving what has a gradient of zero: it is put back after the step.
     """
 
     def mend(program: Program) -> None:
-        meant = {id(program.model.get_parameter(name)) for name in names}
-        zeroed = [parameter for parameter in program.model.parameters() if id(parameter) in meant]
+        held = [program.model.get_parameter(name) for name in names]
+        kept: list[tuple[Tensor, Tensor]] = []
 
-        def leave_out(optimizer: Optimizer) -> None:
-            for parameter in parameters_of(optimizer):
-                by_hand = any(parameter is one for one in zeroed) and not parameter.grad.any()
-                if by_hand or not parameter.requires_grad:
-                    parameter.grad = None
+        def keep(*_: Any) -> None:
+            frozen = [p for p in held if not p.requires_grad or (p.grad is not None and not p.grad.any())]
+            kept[:] = [(parameter, parameter.detach().clone()) for parameter in frozen]
 
-        before_each_step(program, leave_out)
+        def put_back(*_: Any) -> None:
+            with torch.no_grad():
+                for parameter, values in kept:
+                    parameter.copy_(values)
+
+        for optimizer in optimizers_of(program):
+            optimizer.register_step_pre_hook(keep)
+            optimizer.register_step_post_hook(put_back)
 
     return mend
 
 
 def frozen(names: list[str]) -> Mend:
-    """Return a fix that freezes parts of the model (modules or parameters) and takes the stray attribute away."""
+    """Return a fix that freezes modules, and takes away a stray attribute `requires_grad`."""
 
     def mend(program: Program) -> None:
         for name in names:
-            parts = dict(program.model.named_modules()) | dict(program.model.named_parameters())
-            part = parts["" if name == "model" else name]
+            part = program.model.get_submodule("" if name == "model" else name)
             vars(part).pop("requires_grad", None)
             part.requires_grad_(False)
+
+    return mend
+
+
+def frozen_as_evaluated(names: list[str]) -> Mend:
+    """Return a fix that freezes the parts around some modules that `model.train()` leaves in evaluation mode."""
+
+    def mend(program: Program) -> None:
+        program.model.train()
+        for name in names:
+            outer = [name, *(name.rsplit(".", cut)[0] for cut in range(1, name.count(".") + 1))]
+            for part in map(program.model.get_submodule, outer):
+                if not part.training:
+                    part.requires_grad_(False)
 
     return mend
 
@@ -160,8 +178,12 @@ def _writes(function: Any) -> bool:
 
 
 def written_by_optimizers_only(program: Program) -> None:
-    """Let nothing but steps of optimizers change weights during an update: no loading, initialising or copying."""
-    step = program.train_step or usual_step
+    """Let nothing but steps of optimizers change weights in updates and forward passes: no loading, no initialising."""
+    step, network, forward = program.train_step or usual_step, program.model, program.model.forward
+
+    def reading(*inputs: Any, **named: Any) -> Any:
+        with _ReadOnly(list(network.parameters())):
+            return forward(*inputs, **named)
 
     def protected(model: Any, batch: Any, loss_fn: Any, optimizer: Any) -> Any:
         mode = _ReadOnly(list(model.parameters()))
@@ -176,7 +198,7 @@ def written_by_optimizers_only(program: Program) -> None:
             for hook in hooks:
                 hook.remove()
 
-    program.train_step = protected
+    network.forward, program.train_step = reading, protected
 
 
 def in_the_modes_it_began_with(program: Program) -> None:

@@ -3,7 +3,7 @@
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
 from labkit.doctor.rules.evaluation_mends import looks_only
-from labkit.doctor.rules.update_mends import frozen, still, written_by_optimizers_only
+from labkit.doctor.rules.update_mends import frozen, frozen_as_evaluated, still, written_by_optimizers_only
 from labkit.doctor.rules.words import names_of
 
 
@@ -52,7 +52,7 @@ def frozen_and_moved(evidence: Evidence) -> Finding | None:
         what = f"The evaluation makes {names_of(seen.thawed)} trainable, which were frozen before."
         fix = "with torch.no_grad():  # instead of switching requires_grad off and on for all of the model"
     elif seen.evaluated_in_training:
-        mend = frozen(seen.evaluated_in_training)
+        mend = frozen_as_evaluated(seen.evaluated_in_training)
         what = f"{names_of(seen.evaluated_in_training)} is trained in evaluation mode, which changes nothing in it."
         fix = f"model.get_submodule({seen.evaluated_in_training[0]!r}).requires_grad_(False)"
         severity = "warn"
