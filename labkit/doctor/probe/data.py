@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from labkit import randomness
+from labkit.doctor.probe.data_balance import BalanceEvidence, look_at_balance
 from labkit.doctor.probe.data_meaning import MeaningEvidence, look_at_meaning
 from labkit.doctor.probe.data_order import OrderEvidence, look_at_order
 from labkit.doctor.probe.data_parts import PartsEvidence, look_at_parts
@@ -26,6 +27,7 @@ class DataEvidence:
     order: OrderEvidence = field(default_factory=OrderEvidence)
     parts: PartsEvidence = field(default_factory=PartsEvidence)
     meaning: MeaningEvidence = field(default_factory=MeaningEvidence)
+    balance: BalanceEvidence = field(default_factory=BalanceEvidence)
     workers: WorkersEvidence = field(default_factory=WorkersEvidence)
 
 
@@ -42,6 +44,7 @@ def look(program: Program, recording: Recording) -> DataEvidence:
         seen.order = _or(look_at_order, seen.order, program, _or(loaders_of, loaders, program))
         seen.parts = _or(look_at_parts, seen.parts, samples, loaders)
         seen.meaning = _or(look_at_meaning, seen.meaning, samples)
+        seen.balance = _or(look_at_balance, seen.balance, program, recording, samples, loaders)
         seen.workers = _or(look_at_workers, seen.workers, program)
     return seen
 

@@ -1,5 +1,12 @@
 """What is wrong with the data: rules from the evidence to a finding."""
 
-from labkit.doctor.rules import data_meaning, data_order, data_parts, data_values, data_workers
+from labkit.doctor.rules import data_balance, data_meaning, data_order, data_parts, data_values, data_workers
 
-RULES = [*data_values.RULES, *data_order.RULES, *data_parts.RULES, *data_meaning.RULES, *data_workers.RULES]
+RULES = [
+    *data_values.RULES,
+    *data_order.RULES,
+    *data_parts.RULES,
+    *data_meaning.RULES,
+    *data_balance.RULES,
+    *data_workers.RULES,
+]

@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
+from labkit.doctor.probe.data_balance import cells_of
 from labkit.doctor.probe.data_reading import draw, stacked
 from labkit.doctor.program import Program
+from labkit.doctor.trial import validation_score
 
 
 class Changed:
@@ -91,3 +93,44 @@ def validation_renamed(names: tuple[int, ...]) -> Callable[[Program], None]:
         program.val_loader = Changed(program.val_loader, lambda targets: numbers[targets], place=1)
 
     return mend
+
+
+class BalancedLoss:
+    """A loss in which all classes count alike: each class's targets go in together, and their mean gets a weight."""
+
+    def __init__(self, loss_fn: Callable, weights: dict[int, float]):
+        self.loss_fn, self.weights = loss_fn, weights
+
+    def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the weighted mean of what loss_fn says of each class."""
+        _, classes = cells_of(outputs, targets)
+        if classes is None:
+            return self.loss_fn(outputs, targets)
+        total, weights = 0.0, 0.0
+        rows = outputs.movedim(1, -1) if outputs.dim() == targets.dim() + 1 else outputs
+        for number in classes.unique().tolist():
+            mine = classes == number
+            weight = self.weights.get(number, 1.0) * int(mine.sum())
+            total, weights = total + weight * self.loss_fn(rows[mine], targets[mine]), weights + weight
+        return total / weights
+
+
+def classes_weigh_alike(pull: dict[int, float]) -> Callable[[Program], None]:
+    """Return a fix that weighs each class by one over its share of the gradient."""
+
+    def mend(program: Program) -> None:
+        program.loss_fn = BalancedLoss(program.loss_fn, {number: 1 / share for number, share in pull.items() if share})
+
+    return mend
+
+
+def no_class_ignored(program: Program) -> float:
+    """The recall of the class that is found least often: 1 from a fifth on, since then no class is ignored."""
+    if program.evaluate is not None:
+        return validation_score(program)
+    program.model.eval()
+    with torch.no_grad():
+        pairs = [(program.model(inputs).argmax(1), targets) for inputs, targets in program.val_loader]
+    found, truth = (torch.cat(part) for part in zip(*pairs, strict=True))
+    least = min(float((found[truth == number] == number).float().mean()) for number in truth.unique())
+    return 1.0 if least >= 0.2 else least
