@@ -6,6 +6,7 @@ from typing import Any
 
 from labkit import randomness
 from labkit.doctor.probe.data_balance import BalanceEvidence, look_at_balance
+from labkit.doctor.probe.data_masks import MasksEvidence, look_at_masks
 from labkit.doctor.probe.data_meaning import MeaningEvidence, look_at_meaning
 from labkit.doctor.probe.data_order import OrderEvidence, look_at_order
 from labkit.doctor.probe.data_parts import PartsEvidence, look_at_parts
@@ -28,6 +29,7 @@ class DataEvidence:
     parts: PartsEvidence = field(default_factory=PartsEvidence)
     meaning: MeaningEvidence = field(default_factory=MeaningEvidence)
     balance: BalanceEvidence = field(default_factory=BalanceEvidence)
+    masks: dict[str, MasksEvidence] = field(default_factory=dict)  # by part
     workers: WorkersEvidence = field(default_factory=WorkersEvidence)
 
 
@@ -45,6 +47,8 @@ def look(program: Program, recording: Recording) -> DataEvidence:
         seen.parts = _or(look_at_parts, seen.parts, samples, loaders)
         seen.meaning = _or(look_at_meaning, seen.meaning, samples)
         seen.balance = _or(look_at_balance, seen.balance, program, recording, samples, loaders)
+        looked = {part: _or(look_at_masks, None, found) for part, found in samples.items()}
+        seen.masks = {part: found for part, found in looked.items() if found is not None}
         seen.workers = _or(look_at_workers, seen.workers, program)
     return seen
 

@@ -1,6 +1,14 @@
 """What is wrong with the data: rules from the evidence to a finding."""
 
-from labkit.doctor.rules import data_balance, data_meaning, data_order, data_parts, data_values, data_workers
+from labkit.doctor.rules import (
+    data_balance,
+    data_masks,
+    data_meaning,
+    data_order,
+    data_parts,
+    data_values,
+    data_workers,
+)
 
 RULES = [
     *data_values.RULES,
@@ -8,5 +16,6 @@ RULES = [
     *data_parts.RULES,
     *data_meaning.RULES,
     *data_balance.RULES,
+    *data_masks.RULES,
     *data_workers.RULES,
 ]
