@@ -6,6 +6,7 @@ from typing import Any
 
 from labkit import randomness
 from labkit.doctor.probe.data_balance import BalanceEvidence, look_at_balance
+from labkit.doctor.probe.data_lag import LagEvidence, look_at_lag
 from labkit.doctor.probe.data_masks import MasksEvidence, look_at_masks
 from labkit.doctor.probe.data_meaning import MeaningEvidence, look_at_meaning
 from labkit.doctor.probe.data_order import OrderEvidence, look_at_order
@@ -29,6 +30,7 @@ class DataEvidence:
     parts: PartsEvidence = field(default_factory=PartsEvidence)
     meaning: MeaningEvidence = field(default_factory=MeaningEvidence)
     balance: BalanceEvidence = field(default_factory=BalanceEvidence)
+    lag: dict[str, LagEvidence] = field(default_factory=dict)  # by part
     masks: dict[str, MasksEvidence] = field(default_factory=dict)  # by part
     workers: WorkersEvidence = field(default_factory=WorkersEvidence)
 
@@ -47,8 +49,8 @@ def look(program: Program, recording: Recording) -> DataEvidence:
         seen.parts = _or(look_at_parts, seen.parts, samples, loaders)
         seen.meaning = _or(look_at_meaning, seen.meaning, samples)
         seen.balance = _or(look_at_balance, seen.balance, program, recording, samples, loaders)
-        looked = {part: _or(look_at_masks, None, found) for part, found in samples.items()}
-        seen.masks = {part: found for part, found in looked.items() if found is not None}
+        seen.masks = _by_part(look_at_masks, samples)
+        seen.lag = _by_part(look_at_lag, _or(loaders_of, loaders, program))
         seen.workers = _or(look_at_workers, seen.workers, program)
     return seen
 
@@ -60,6 +62,12 @@ def _samples(loader: Any, batches: list[Any]) -> Samples | None:
     if has_places(loader) and loader.batch_sampler is not None:
         return read(loader, spread_out(size(loader), MOST_READ))
     return stacked(batches)
+
+
+def _by_part(look_at: Callable, things: dict[str, Any]) -> dict[str, Any]:
+    """Return what a look at each part gives, where it gives anything."""
+    looked = {part: _or(look_at, None, thing) for part, thing in things.items()}
+    return {part: found for part, found in looked.items() if found is not None}
 
 
 def _or(look_at: Callable, otherwise: Any, *arguments: Any) -> Any:

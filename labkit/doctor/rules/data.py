@@ -2,6 +2,7 @@
 
 from labkit.doctor.rules import (
     data_balance,
+    data_lag,
     data_masks,
     data_meaning,
     data_order,
@@ -17,5 +18,6 @@ RULES = [
     *data_meaning.RULES,
     *data_balance.RULES,
     *data_masks.RULES,
+    *data_lag.RULES,
     *data_workers.RULES,
 ]
