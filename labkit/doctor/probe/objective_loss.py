@@ -29,7 +29,8 @@ class LossEvidence:
     that is so. doubled: what the loss of a batch is multiplied with when every sample comes twice. breaks_at: how large
     outputs must be for the loss to become NaN or infinite. never: whether "no" for everything is the best answer among
     those that are the same for everything, although some targets are "yes". task, penalty: the loss without the
-    additional outputs, and what these add. dtype: of the targets.
+    additional outputs, and what these add. dtype: of the targets. unlabelled: whether it is the same for whatever
+    targets, as a loss that compares two views of one sample.
     """
 
     outputs: tuple[int, ...] = ()
@@ -48,6 +49,7 @@ class LossEvidence:
     several: float | None = None
     unpaired: bool = False
     unpaired_column: int | None = None
+    unlabelled: bool = False
     doubled: float | None = None
     breaks_at: float | None = None
     never: bool = False
@@ -101,6 +103,7 @@ def look_at_loss(view: View) -> LossEvidence:
     seen = LossEvidence(tuple(view.outputs.shape), tuple(view.targets.shape), str(view.targets.dtype))
     seen.value = view()
     seen.values = view.targets.unique()[:20].tolist()
+    seen.unlabelled = seen.value == view(targets=view.targets.flip(0)) == view(targets=torch.ones_like(view.targets))
     for experiment in (_behaviour, _answers, _falls, _pairing, _size, _large, _never, _penalty):
         with contextlib.suppress(Exception):  # whatever cannot be done with these shapes
             experiment(view, seen)

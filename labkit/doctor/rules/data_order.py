@@ -87,7 +87,8 @@ def store_changes(evidence: Evidence) -> Finding | None:
 
 def validation_is_random(evidence: Evidence) -> Finding | None:
     """A validation sample differs from one reading to the next."""
-    if not evidence.data.order.random:
+    loss = evidence.objective.loss
+    if not evidence.data.order.random or (loss is not None and loss.unlabelled):  # the random views are the task
         return None
     return Finding(
         "augmentation_misuse",

@@ -1,5 +1,7 @@
 """Each fault of the data is found in a small program, and its healthy twin is left alone."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import nn
@@ -19,15 +21,16 @@ def points(count: int = 120) -> tuple[torch.Tensor, torch.Tensor]:
     return x, (x[:, 0] > 0).long()
 
 
-def evidence_of(train: DataLoader, val: DataLoader | None = None) -> Evidence:
+def evidence_of(train: DataLoader, val: DataLoader | None = None, loss_fn: Callable | None = None) -> Evidence:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 2))
-    return gather(Program(model, nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), 0.1), train, val))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    return gather(Program(model, loss_fn or nn.CrossEntropyLoss(), optimizer, train, val))
 
 
-def findings(train: DataLoader, val: DataLoader | None = None) -> dict[str, str]:
+def findings(train: DataLoader, val: DataLoader | None = None, loss_fn: Callable | None = None) -> dict[str, str]:
     """Return {fault: what was said} of the rules of the data."""
-    evidence = evidence_of(train, val)
+    evidence = evidence_of(train, val, loss_fn)
     found = [finding for rule in rules.RULES if (finding := rule(evidence)) is not None]
     return {finding.fault: finding.what for finding in found}
 
@@ -134,3 +137,11 @@ def test_validation_on_another_scale() -> None:
 def test_inputs_in_the_hundreds() -> None:
     x, y = points()
     assert "input_scale" in findings(DataLoader(TensorDataset(100 * x, y), 10, shuffle=True))
+
+
+def test_validation_with_noise_that_is_the_task() -> None:
+    def agreement(views: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+        return views.var()
+
+    train, val = DataLoader(Reads("noise"), 10, shuffle=True), DataLoader(Reads("noise"), 30)
+    assert "augmentation_misuse" not in findings(train, val, agreement)
