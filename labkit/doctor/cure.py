@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from labkit.doctor.finding import Finding, Report
 from labkit.doctor.program import Program
@@ -72,11 +73,11 @@ def cure(report: Report, examine: Callable[..., Report]) -> Cure:
 def _try(program: Program, finding: Finding, examine: Callable[..., Report]) -> tuple[Finding, Program, Report] | None:
     """Return a finding with the fix that mends it, the mended program and what is left; None if no fix can be applied.
 
-    That is the first fix under which the finding is gone and training is better, else under which it is gone, else the
-    first of all.
+    That is the first fix under which the finding is gone and training is better. Where the finding came from a trial,
+    its fixes differ in degree only, a learning rate of a tenth or a hundredth: then it is the best of them.
     """
     results, fixes = [], _fixes(finding)
-    for number, (mend, code) in enumerate(fixes, 1):
+    for mend, code in fixes:
         chosen = replace(finding, mend=mend, fix=code or finding.fix)
         try:
             copy = mended(program, chosen)
@@ -84,9 +85,13 @@ def _try(program: Program, finding: Finding, examine: Callable[..., Report]) -> 
         except Exception:  # a fix that this program is not made for
             continue
         gone = finding.fault not in _faults(left)
-        if gone and number < len(fixes) and _compared(program, [chosen]).helps:
-            return chosen, copy, left
-        results.append((gone, (chosen, copy, left)))
+        reached = -float("inf")
+        if gone and len(fixes) > 1:
+            comparison = _compared(program, [chosen])
+            reached = fmean(comparison.after or [reached])
+            if comparison.helps and not finding.confirm:
+                return chosen, copy, left
+        results.append(((gone, reached), (chosen, copy, left)))
     return max(results, key=lambda result: result[0])[1] if results else None
 
 

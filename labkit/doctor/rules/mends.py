@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from labkit.doctor.nested import leaves, mapped
 from labkit.doctor.probe.rates import schedules_of
 from labkit.doctor.program import Program
 
@@ -37,18 +38,6 @@ def learning_rate_times(factor: float) -> Callable[[Program], None]:
         scheduler: Any = program.scheduler
         if hasattr(scheduler, "base_lrs"):
             scheduler.base_lrs = [rate * factor for rate in scheduler.base_lrs]
-
-    return mend
-
-
-def clipped_to(limit: float) -> Callable[[Program], None]:
-    """Return a fix that clips all gradients of the optimizer together, right before each of its steps."""
-
-    def mend(program: Program) -> None:
-        def clip(optimizer: torch.optim.Optimizer, *_: Any) -> None:
-            torch.nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], limit)
-
-        program.optimizer.register_step_pre_hook(clip)
 
     return mend
 
@@ -126,3 +115,26 @@ def first_output_only(program: Program) -> None:
         return loss_fn(outputs, targets)
 
     program.loss_fn = Changed(program.loss_fn, change)
+
+
+def without_penalty(program: Program) -> None:
+    """Let the loss act on the weights through the outputs only: what loss_fn adds for their size teaches nothing."""
+    program.loss_fn = Changed(program.loss_fn, _through_the_outputs)
+
+
+def _through_the_outputs(loss_fn: Callable, outputs: Any, targets: Any) -> torch.Tensor:
+    ends = [leaf for leaf in leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    if not ends or not torch.is_grad_enabled():
+        return loss_fn(outputs, targets)
+    cut = mapped(outputs, lambda tensor: tensor.detach().requires_grad_(tensor.requires_grad))
+    begins = [leaf for leaf in leaves(cut) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    value = loss_fn(cut, targets)
+    slopes = torch.autograd.grad(value, begins, allow_unused=True)
+    linear = sum((end * slope).sum() for end, slope in zip(ends, slopes, strict=True) if slope is not None)
+    return value.detach() + linear - linear.detach()
+
+
+def usual_step_without_penalty(program: Program) -> None:
+    """Use the usual five lines, with a loss that acts through the outputs only."""
+    usual_five_lines(program)
+    without_penalty(program)

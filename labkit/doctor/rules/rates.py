@@ -5,7 +5,16 @@ from itertools import pairwise
 
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
-from labkit.doctor.rules.mends import constant_rate, learning_rate_times, rate_at_steps_times, without_decay
+from labkit.doctor.rules.mends import (
+    constant_rate,
+    learning_rate_times,
+    rate_at_steps_times,
+    usual_step_without_penalty,
+    without_decay,
+    without_penalty,
+)
+from labkit.doctor.rules.update_mends import written_by_optimizers_only
+from labkit.doctor.trial import validation_score
 
 LARGEST_MOVE = 0.3  # change ÷ size of the weights in one update; healthy ones are near 0.001
 SMALLEST_MOVE = 2e-5
@@ -90,6 +99,7 @@ def warm_up_too_long(evidence: Evidence) -> Finding | None:
         "the learning rate reaches its highest value in the first epoch",
         "05",
         mend=rate_at_steps_times(1e-3 / rates.ratios[-1]),
+        instead=((rate_at_steps_times(5e-3 / rates.ratios[-1]), ""),),
         confirm=True,
         weight=4,
         explains=("scheduler_misuse", "model_too_weak"),
@@ -133,6 +143,9 @@ def penalty_rules(evidence: Evidence) -> Finding | None:
         "a factor of 1e-4 or less for the penalty",
         "the gradient of the loss without the penalty is the larger part",
         "05",
+        mend=written_by_optimizers_only if seen.shrunk > 0.02 else without_penalty,
+        instead=() if seen.shrunk > 0.02 else ((usual_step_without_penalty, ""),),
+        judge=validation_score,
         weight=4,
         explains=("loss_scaling", "model_too_weak"),
     )
