@@ -2,6 +2,7 @@
 
 from labkit.doctor.rules import (
     data_balance,
+    data_groups,
     data_lag,
     data_masks,
     data_meaning,
@@ -17,6 +18,7 @@ RULES = [
     *data_parts.RULES,
     *data_meaning.RULES,
     *data_balance.RULES,
+    *data_groups.RULES,
     *data_masks.RULES,
     *data_lag.RULES,
     *data_workers.RULES,
