@@ -27,6 +27,10 @@ class NonFiniteError(LabkitError):
     """The loss or a gradient became NaN or infinite, and training stopped before any weight was spoilt."""
 
 
+class ProcessError(LabkitError):
+    """Processes that shall train together do not find one another, or one of them was lost."""
+
+
 def error_of(action: Callable[[], object]) -> str:
     """Run something that should fail and return its error as one line, or "no error".
 

@@ -14,7 +14,8 @@ from labkit import errors
 #: From the lowest floor to the highest: a part imports from floors below its own, never from its own or from above.
 FLOORS = (
     {"errors", "durable", "table"},
-    {"devices", "processes", "randomness"},
+    {"devices", "randomness"},
+    {"distributed"},
     {"autograd", "keeping", "models", "tensors"},
     {"data"},
     {"measuring"},
@@ -93,5 +94,5 @@ def test_a_wrong_name_is_answered_with_the_right_ones() -> None:
 
 def test_every_error_can_be_caught_as_a_labkit_error_and_as_a_value_error() -> None:
     found = [value for name, value in vars(errors).items() if name.endswith("Error")]
-    assert len(found) == 6
+    assert len(found) == 7
     assert all(issubclass(error, errors.LabkitError) and issubclass(error, ValueError) for error in found)

@@ -33,7 +33,7 @@ def main() -> None:
     except click.Abort:
         status = _say("stopped by Ctrl-C.", INTERRUPTED)
     except LabkitError as error:
-        status = _say(str(error), 1)
+        status = 1 if _is_echo(error) else _say(str(error), 1)
     except ImportError as error:
         status = _say(f"a package is missing or broken ({error}). `labkit check` says what to do.", 1)
     except Exception as error:
@@ -45,8 +45,19 @@ def _warn(message: Warning, *_: object) -> None:
     click.echo(f"labkit: {message}", err=True)
 
 
+def _is_echo(error: LabkitError) -> bool:
+    """Say whether another process of those that torchrun has started says the same.
+
+    What is found before they have met is wrong in all of them, and the first on each machine says it.
+    """
+    group = sys.modules.get("labkit.distributed")
+    have_met = group is not None and group.are_several()
+    return getattr(error, "is_echo", False) or (not have_met and os.environ.get("LOCAL_RANK", "0") != "0")
+
+
 def _say(sentence: str, status: int) -> int:
     if DEBUG:
         traceback.print_exc()
-    click.echo(f"labkit: {sentence}", err=True)
+    rank = os.environ.get("RANK", "0")
+    click.echo(f"labkit{f' (process {rank})' if rank != '0' else ''}: {sentence}", err=True)
     return status

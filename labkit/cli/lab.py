@@ -92,6 +92,7 @@ def _option(field: dataclasses.Field) -> click.Option:
         "labkit train --data my_pictures.tar --model cnn --learning-rate 0.001 --seed 1",
         "labkit train --data shapes --json | tail -n 1",
         "labkit train --resume runs/digits-cnn-seed0-20260131-181500",
+        "torchrun --nproc-per-node 2 -m labkit train --data cifar10      two processes share each batch",
     ),
 )
 @click.option("--resume", metavar="RUN", type=click.Path(path_type=Path), help="Go on with the run in this folder.")
@@ -104,22 +105,27 @@ def train(context: click.Context, resume: Path | None, examine: bool, as_json: b
     The run's folder keeps its settings, its history and its best weights. Ctrl-C stops after the current step, and
     --resume goes on from there.
     """
-    from labkit import training
+    from labkit import distributed, training
+    from labkit.runs import reading
 
     given = [name for name in settings if context.get_parameter_source(name).name == "COMMANDLINE"]
     if resume and given:
         raise click.UsageError(f"--resume takes all settings from the run; leave out --{given[0].replace('_', '-')}.")
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
-        if resume:
-            project = training.resume_project(resume)
-        else:
-            project = training.project(training.Config(**settings), examine=examine)
+        device = reading.read(resume).settings.get("device", "auto") if resume else settings["device"]
+        with distributed.joined(device):
+            if resume:
+                project = training.resume_project(resume)
+            else:
+                project = training.project(training.Config(**settings), examine=examine)
+            speaks = distributed.is_main()
         if project.test:
             click.echo(f"test accuracy {project.test.accuracy:.2%} on {len(project.splits.test)} pictures")
             click.echo(f"record: {project.run.folder or 'none, since --run-dir is empty'}")
-    if as_json:
+    if as_json and speaks:
         click.echo(json.dumps(project.summary()))
     if project.run.status == "interrupted":
-        way_on = f" To go on: labkit train --resume {project.run.folder}" if project.run.folder else ""
-        click.echo(f"labkit: stopped by you.{way_on}", err=True)
+        if speaks:
+            way_on = f" To go on: labkit train --resume {project.run.folder}" if project.run.folder else ""
+            click.echo(f"labkit: stopped by you.{way_on}", err=True)
         context.exit(INTERRUPTED)

@@ -7,7 +7,7 @@ in every process.
 
 import copy
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
 
 import torch
@@ -22,6 +22,8 @@ from labkit.data.images import ImageSet
 from labkit.data.pictures import DataWarning
 from labkit.data.samplers import Sampler
 from labkit.errors import DataError
+
+Share = Callable[[Sequence[Tensor]], Sequence[Tensor]]  # of all batches, as indices, what one process makes
 
 
 class Loader:
@@ -70,15 +72,23 @@ class Loader:
         return self.count // self.batch_size if self.drop_last else -(-self.count // self.batch_size)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        begun = self._batch > 0  # and given up: whoever iterates anew wants every sample, so that epoch is over
-        yield from self.at(self._epoch + begun, 0)
+        yield from self.at(self.next_epoch, 0)
 
-    def at(self, epoch: int, batch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Iterate over the rest of an epoch from a batch on, without reading what lies before. Raises DataError."""
+    @property
+    def next_epoch(self) -> int:
+        """The epoch that an iteration gives now; one that was begun and given up is over."""
+        return self._epoch + (self._batch > 0)
+
+    def at(self, epoch: int, batch: int, share: Share | None = None) -> Iterator[tuple[Tensor, Tensor]]:
+        """Iterate over the rest of an epoch from a batch on, without reading what lies before. Raises DataError.
+
+        share: returns what this process shall make of the batches, given as their indices (`labkit.data.sharing`).
+        """
         for name, value in (("epoch", epoch), ("batch", batch)):
             if not isinstance(value, Integral) or value < 0:
                 raise DataError(f"{name}={value!r}: epochs and batches are counted from 0.")
-        self._requests.set(epoch, self._order(epoch).split(self.batch_size)[batch : len(self)])
+        parts = self._order(epoch).split(self.batch_size)[batch : len(self)]
+        self._requests.set(epoch, share(parts) if share else parts)
         if self._workers is None:
             source = (self.batches[request] for request in self._requests)
         else:
@@ -97,6 +107,8 @@ class Loader:
                     "This loader was iterated anew inside an iteration, and its workers can serve only one at a time. "
                     "Make a second loader, or use num_workers=0."
                 )
+        if share:
+            self._epoch, self._batch = epoch + 1, 0  # others make the rest
         if len(self.missing) > missing_before:
             self._tell_missing()
 

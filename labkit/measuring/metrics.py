@@ -8,6 +8,7 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
+from labkit import distributed
 from labkit.errors import DataError
 from labkit.measuring.losses import Batch, LossFunction, cross_entropy
 from labkit.measuring.misfit import checked, explained
@@ -23,10 +24,13 @@ class Metrics:
     count: int
 
 
-def evaluate(model: nn.Module, loader: Iterable[Batch], loss_fn: LossFunction = cross_entropy) -> Metrics:
+def evaluate(
+    model: nn.Module, loader: Iterable[Batch], loss_fn: LossFunction = cross_entropy, together: bool = False
+) -> Metrics:
     """Return the metrics of a model over everything a loader gives; the model keeps its mode and gets no gradient.
 
-    loss_fn: gives the mean loss of a batch. Raises DataError if the loader gives nothing.
+    loss_fn: gives the mean loss of a batch. together: add the sums of all processes that train together, each of which
+    comes here with batches of its own. Raises DataError if nobody has any.
     """
     device = device_of(model)
     totals, count = torch.zeros(2, dtype=exact_dtype(device), device=device), 0
@@ -37,10 +41,12 @@ def evaluate(model: nn.Module, loader: Iterable[Batch], loss_fn: LossFunction = 
                 outputs = model(inputs)
                 totals += torch.stack([loss_fn(outputs, targets) * len(targets), _count_right(outputs, targets)])
             count += len(targets)
+    loss_sum, correct = totals.tolist()  # the only moment at which the device is waited for
+    if together:
+        loss_sum, correct, count = distributed.total(loss_sum, correct, count)
     if count == 0:
         raise DataError("evaluate: the loader gave no batch, so there is nothing to measure.")
-    loss_sum, correct = totals.tolist()  # the only moment at which the device is waited for
-    return Metrics(loss_sum / count, correct / count, int(correct), count)
+    return Metrics(loss_sum / count, correct / count, int(correct), int(count))
 
 
 def _count_right(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from labkit import processes
+from labkit import distributed
 from labkit.durable import write_durably
 from labkit.errors import CheckpointError
 
@@ -52,7 +52,7 @@ def load(path: Path) -> dict:
         except CheckpointError as error:
             reasons.append(str(error))
             continue
-        if reasons and processes.is_main():
+        if reasons and distributed.is_main():
             print(f"{reasons[0]} Going on from {candidate.name}.")
         return content
     raise CheckpointError(" ".join(reasons))

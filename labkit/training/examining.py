@@ -7,7 +7,7 @@ import torch.nn as nn
 from torch import Tensor
 from torch.optim import Optimizer
 
-from labkit import processes
+from labkit import distributed
 from labkit.doctor import FaultError, Report, examine
 from labkit.measuring import evaluate
 from labkit.measuring.misfit import checked
@@ -33,7 +33,7 @@ def examined(training: Training, val_loader: Any) -> Report:
     )
     if report.failed:
         raise FaultError(report)
-    if report.findings and processes.is_main():
+    if report.findings and distributed.is_main():
         print(report)
     return report
 

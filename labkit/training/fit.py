@@ -8,17 +8,18 @@ from pathlib import Path
 
 import torch.nn as nn
 
-from labkit import models, randomness
-from labkit.data.borrowed import as_loader
+from labkit import distributed, models, randomness
+from labkit.data import sharing
 from labkit.errors import ConfigError
 from labkit.measuring import LossFunction, evaluate
 from labkit.measuring.misfit import checked, explained
+from labkit.runs.history import best_epochs
 from labkit.training.config import Config
 from labkit.training.examining import examined
 from labkit.training.interrupts import StopRequest
 from labkit.training.nonfinite import save_if_finite, stop_if_not_finite
 from labkit.training.progress import Progress
-from labkit.training.state import Training, best_epochs, saved_run
+from labkit.training.state import Training, saved_run
 from labkit.training.step import Outcome, update, windows
 
 Watch = Callable[[Training, Outcome, StopRequest], None]
@@ -56,15 +57,15 @@ def fit(
     the mean loss of a batch; default cross-entropy. The first Ctrl-C, kernel interrupt or SIGTERM ends the step in
     hand, saves and returns; a second interrupts as usual. With `average` the averaged weights are validated and left in
     the model; with `patience`, the best ones. watch(training, outcome, stop), called after every update, may look, wait
-    or set `stop.requested`. examine: the doctor looks first; a fault it proves is a FaultError. Under torch.distributed
-    all processes call this, and rank 0 writes and prints. Raises ConfigError, DataError or DeviceError before anything
-    runs; NonFiniteError for a loss, gradient or weight that is not finite; CheckpointError for a folder that cannot be
-    written.
+    or set `stop.requested`. examine: the doctor looks first; a fault it proves is a FaultError. Under torchrun all
+    processes share each batch, and rank 0 writes and prints. Raises ConfigError, DataError or DeviceError before
+    anything runs; NonFiniteError for a loss, gradient or weight that is not finite; ProcessError when another process
+    is lost; CheckpointError for a folder that cannot be written.
     """
     training = Training(model, _train_loader(model, train_loader, val_loader, config, loss_fn), config, loss_fn)
     randomness.seed_everything(config.seed)
     if examine:
-        examined(training, val_loader)
+        distributed.in_main(lambda: examined(training, val_loader))
     training.open_record()
     return _train(training, val_loader, watch)
 
@@ -90,7 +91,7 @@ def _train_loader(model: nn.Module, train_loader, val_loader, config: Config, lo
         raise ConfigError(f"The model must be a torch.nn.Module, got {model!r}.")
     models.parameter_count(model)  # refuses layers that have no size yet: the optimizer could not hold their weights
     if val_loader is not None:
-        as_loader(val_loader)
+        sharing.checked(val_loader, training=False)
     if val_loader is None and (config.patience or config.schedule == "plateau"):
         raise ConfigError(
             "patience and schedule='plateau' watch the validation loss: give a val_loader, or turn them off."
@@ -100,19 +101,20 @@ def _train_loader(model: nn.Module, train_loader, val_loader, config: Config, lo
             "label_smoothing and class_weights are settings of the built-in cross-entropy, and you gave a loss_fn. "
             "Put them into that, or leave loss_fn out."
         )
-    return as_loader(train_loader)
+    return sharing.checked(train_loader, training=True)
 
 
 def _train(training: Training, val_loader, watch: Watch | None = None) -> Run:
     config, progress = training.config, Progress(training.config.epochs, training.updates_per_epoch)
-    with _record_closed(training), StopRequest() as stop:
+    with _record_closed(training), distributed.none_lost(), StopRequest() as stop:
         while not training.done and not stop.requested:
             started = time.perf_counter()
             _train_epoch(training, progress, stop, watch)
             with training.as_used():
                 metrics = None
                 if val_loader is not None and not stop.requested:
-                    metrics = evaluate(training.forward, stop.until(val_loader), training.evaluation_loss_fn)
+                    own = stop.until(sharing.own_batches(val_loader))
+                    metrics = evaluate(training.forward, own, training.evaluation_loss_fn, together=True)
                 if not stop.requested:  # a validation cut short says nothing: a resume repeats it
                     row = training.end_epoch(metrics, time.perf_counter() - started)
                     progress.row(row, best=best_epochs(training.history, 1) == [row["epoch"]])
@@ -125,8 +127,9 @@ def _train(training: Training, val_loader, watch: Watch | None = None) -> Run:
             status = "stopped early" if training.epoch < config.epochs else "finished"
             training.put_final_weights()
         run = _run(training, status)
-        if training.record:
-            training.record.finish({"status": status, "updates": run.updates, "best": run.best})
+        if config.run_dir:
+            result = {"status": status, "updates": run.updates, "best": run.best}
+            distributed.in_main(lambda: training.record.finish(result))
         return run
 
 
@@ -134,13 +137,13 @@ def _train_epoch(training: Training, progress: Progress, stop: StopRequest, watc
     """Make the updates that the epoch still lacks, until its end or until a stop is requested."""
     config = training.config
     training.model.train()  # in every epoch: the evaluation before it switched to evaluation mode
-    batches = training.loader.at(training.epoch, training.batch)
+    batches = sharing.own_parts(training.loader, training.epoch, training.batch)
     for window in windows(batches, config.accumulate):
         window = [tuple(part.to(training.device) for part in checked(batch)) for batch in window]
         training.schedule.set_rate(training.optimizer)
         with explained(training.model, window, training.loss_fn):
             settings = training.scaler, training.precision, config.clip_norm
-            outcome = update(training.forward, window, training.loss_fn, training.optimizer, *settings)
+            outcome = update(training.trained, window, training.loss_fn, training.optimizer, *settings)
         training.schedule.advance(outcome.stepped)
         if training.average:
             training.average.follow(outcome.stepped)
@@ -154,6 +157,7 @@ def _train_epoch(training: Training, progress: Progress, stop: StopRequest, watc
             save_if_finite(training)
         if watch is not None:
             watch(training, outcome, stop)
+        stop.agree()
         if stop.requested:
             break
     stop_if_not_finite(training)

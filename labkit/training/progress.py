@@ -4,7 +4,7 @@ import os
 import sys
 import time
 
-from labkit import processes
+from labkit import distributed
 
 COLUMNS = (  # key of the row, heading, format
     ("epoch", "epoch", "{:d}"),
@@ -30,7 +30,7 @@ class Progress:
         # A log file or a notebook that nobody watches would keep every state of a line that rewrites itself.
         # Jupyter sets this variable for kernels behind a page; papermill and nbval have no page.
         self._live = sys.stdout.isatty() or "JPY_SESSION_NAME" in os.environ
-        self._speaks = processes.is_main()
+        self._speaks = distributed.is_main()
 
     def line(self, epoch: int, update: int, loss: float) -> None:
         """Rewrite the line of the epoch in progress, at most twice a second."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 import torch.nn as nn
 
-from labkit import data, devices, models
+from labkit import data, devices, distributed, models
 from labkit.errors import CheckpointError
 from labkit.measuring import Predictions, predict
 from labkit.runs.reading import read
@@ -29,7 +29,7 @@ class Project:
     test_loader: data.Loader
     model: nn.Module
     run: Run
-    test: Predictions | None  # None when the run was interrupted: the test part is for finished models
+    test: Predictions | None  # None when the run was interrupted, and in all processes but the main one
     seconds: float
 
     @property
@@ -95,7 +95,7 @@ def _project(config: Config, splits: data.Splits | None, run_folder: Path | None
         run = fit(model, train_loader, val_loader, config, examine=examine)
     else:
         run = resume(model, train_loader, val_loader, run_folder)
-    test = None if run.status == "interrupted" else predict(model, test_loader)
+    test = None if run.status == "interrupted" or not distributed.is_main() else predict(model, test_loader)
     finished = Project(
         config, splits, train_loader, val_loader, test_loader, model, run, test, time.perf_counter() - started
     )
@@ -108,7 +108,7 @@ def prepared(
     config: Config, splits: data.Splits | None = None
 ) -> tuple[data.Splits, tuple[data.Loader, data.Loader, data.Loader], nn.Module]:
     """Return what a training begins with: the pictures, their three loaders, and the new model on its device."""
-    splits = data.load(config.data, seed=config.seed) if splits is None else splits
+    splits = distributed.main_first(lambda: data.load(config.data, seed=config.seed)) if splits is None else splits
     shape, classes = splits.train.image_shape, len(splits.train.classes)
     model = models.build(config.model, shape, classes, config.seed, config.dropout)
     return splits, loaders(config, splits), model.to(devices.choose(config.device))

@@ -9,10 +9,11 @@ from pathlib import Path
 import torch
 import torch.nn as nn
 
-from labkit import devices, models, processes, randomness
+from labkit import devices, distributed, models, randomness
 from labkit.errors import CheckpointError, LabkitError
 from labkit.measuring import LossFunction, Metrics, cross_entropy
 from labkit.runs import checkpoint
+from labkit.runs.history import best_epochs, epochs_without_progress
 from labkit.runs.reading import never_began
 from labkit.runs.record import Record
 from labkit.training.config import Config
@@ -36,6 +37,7 @@ class Training:
         self.loss_fn = loss_fn or make_loss(config, train_loader, self.device)
         self.evaluation_loss_fn = loss_fn or cross_entropy
         self.optimizer = make_optimizer(model, config, self.device)
+        self.trained = distributed.spread(self.forward, self.device)  # the same, with the gradients of all processes
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.precision is torch.float16)
         self.updates_per_epoch = math.ceil(len(train_loader) / config.accumulate)
         self.schedule = Schedule(config, config.epochs * self.updates_per_epoch, self.device)
@@ -60,12 +62,13 @@ class Training:
     def open_record(self) -> None:
         """Make the run's folder and write the first checkpoint, from which even a run killed soon can be resumed."""
         if self.config.run_dir:
-            processes.in_main(self._open_record)
+            distributed.in_main(self._open_record)
 
     def _open_record(self) -> None:
         facts = {
             "device": str(self.device),
             "device_name": devices.describe(self.device),
+            "processes": distributed.size(),
             "parameters": models.parameter_count(self.model),
             "model": type(unwrapped(self.model)).__name__,
             "training_data": self.loader.fingerprint(),
@@ -127,6 +130,7 @@ class Training:
     def as_used(self) -> Iterator[None]:
         """Run a block with the weights in the model that will be used in the end: the average, if there is one."""
         with self.average.in_model() if self.average else nullcontext():
+            distributed.same_buffers(self.model)
             yield
 
     def put_final_weights(self) -> None:
@@ -189,7 +193,7 @@ class Training:
         self.history, self.best = state["history"], state["best"]
         if self.average:
             self.average.load_state_dict(state["average"])
-        processes.in_main(lambda: self._reopen_record(folder))
+        distributed.in_main(lambda: self._reopen_record(folder))
         randomness.set_rng_state(state["rng"])  # last: nothing above may draw from the generators any more
 
     def _reopen_record(self, folder: Path) -> None:
@@ -233,17 +237,3 @@ def _recorded_settings(folder: Path) -> dict:
         return dict(json.loads((folder / "run.json").read_text(encoding="utf-8"))["config"])
     except (OSError, ValueError, LookupError, TypeError):
         return {}
-
-
-def best_epochs(history: list[dict], count: int) -> list[int]:
-    """Return the numbers of the `count` epochs with the lowest validation loss, the best first; a NaN is never good."""
-    rows = [row for row in history if row["val_loss"] is not None and math.isfinite(row["val_loss"])]
-    return [row["epoch"] for row in sorted(rows, key=lambda row: row["val_loss"])][:count]
-
-
-def epochs_without_progress(history: list[dict], min_delta: float = 0.0) -> int:
-    """Return for how many epochs the validation loss has not come down by more than `min_delta`."""
-    bar, epochs = math.inf, 0
-    for row in history:
-        bar, epochs = (row["val_loss"], 0) if row["val_loss"] < bar - min_delta else (bar, epochs + 1)
-    return epochs

@@ -1,4 +1,7 @@
-"""One update of the weights, exact for any window of batches. Chapter 05 builds this up from eight bare lines."""
+"""One update of the weights, exact for any window of batches. Chapter 05 builds this up from eight bare lines.
+
+The window may be spread over processes that train together: then each has its part, and the update is that of all.
+"""
 
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
@@ -10,6 +13,7 @@ import torch.nn as nn
 from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
+from labkit.distributed import Crew
 from labkit.measuring.losses import Batch, LossFunction
 from labkit.measuring.metrics import count_correct
 
@@ -47,17 +51,18 @@ def update(
     give the gradient of the big batch (batch normalisation apart: it sees each small batch). A loss or gradient that
     is not finite leaves weights and optimizer as they are. Nothing here waits for the device.
     """
-    device = window[0][0].device
-    count = sum(len(targets) for _, targets in window)
+    device, crew = window[0][0].device, Crew(model)
+    count = crew.total(sum(len(targets) for _, targets in window))
     losses, correct = [], []
 
     optimizer.zero_grad()
-    for inputs, targets in window:
-        with torch.autocast(device.type, dtype=precision) if precision else nullcontext():
+    for number, (inputs, targets) in enumerate(window, start=1):
+        autocast = torch.autocast(device.type, dtype=precision) if precision else nullcontext()
+        with crew.exchange(wanted=number == len(window)), autocast:
             outputs = model(inputs)
             loss = loss_fn(outputs, targets)
-        if len(window) > 1:
-            loss = loss * (len(targets) / count)
+        if len(targets) < count:
+            loss = loss * (crew.size * len(targets) / count)
         scaler.scale(loss).backward()
         losses.append(loss.detach())
         correct.append(count_correct(outputs.detach(), targets))
@@ -67,11 +72,11 @@ def update(
     gradient_norm = get_total_norm([parameter.grad for parameter in parameters])
     if clip_norm > 0:
         clip_grads_with_norm_(parameters, clip_norm, gradient_norm)
-    loss = sum(losses[1:], losses[0])
+    loss, correct = crew.sums(sum(losses[1:], losses[0]), sum(correct[1:], correct[0]))
     stepped = step_if_finite(optimizer, loss + gradient_norm)
     if scaler.is_enabled():
         scaler.update()
-    return Outcome(loss, sum(correct[1:], correct[0]), count, gradient_norm.detach(), stepped)
+    return Outcome(loss, correct, count, gradient_norm.detach(), stepped)
 
 
 def step_if_finite(optimizer: torch.optim.Optimizer, sign: Tensor) -> Tensor:

@@ -15,8 +15,8 @@ from torch.utils.data import DataLoader, TensorDataset
 from labkit.data.loading import loader
 from labkit.errors import CheckpointError, ConfigError, DataError, DeviceError, NonFiniteError
 from labkit.runs import checkpoint
+from labkit.runs.history import epochs_without_progress
 from labkit.training import Config, evaluate, fit, step
-from labkit.training.state import epochs_without_progress
 from tests.training.helpers import small_loaders, small_model, stripes
 
 CONFIG = Config(epochs=3, batch_size=8, device="cpu", run_dir="", learning_rate=0.01, log_every=1)
