@@ -6,6 +6,7 @@ from typing import Any
 import torch
 import torch.nn as nn
 from torch import Tensor
+from torch.nn import functional
 
 from labkit.doctor.nested import leaves, mapped
 
@@ -64,13 +65,39 @@ def known_answer(outputs: Any, targets: Tensor, strength: float, bounded: bool |
         return type(outputs)([known_answer(outputs[0], targets, strength, bounded), *outputs[1:]])
     if targets.shape == outputs.shape or targets.numel() == outputs.numel() == len(targets):
         return _of_same_shape(outputs, targets.reshape(outputs.shape), strength, bounded)
-    classes = next((d for d in (1, -1) if outputs.dim() > 1 and without(outputs, d) == targets.shape), None)
-    if classes is None or targets.is_floating_point() or outputs.shape[classes] < 2:
-        raise ValueError("no right answer")
+    classes = _classes(outputs, targets)
     count = outputs.shape[classes]
     chosen = targets.clamp(0, count - 1) if strength > 0 else (targets.clamp(0, count - 1) + 1) % count
-    marked = torch.nn.functional.one_hot(chosen.long(), count).movedim(-1, classes).to(outputs.dtype)
-    logits = (2 * marked - 1) * abs(strength) / 2
+    marked = functional.one_hot(chosen.long(), count).movedim(-1, classes).to(outputs.dtype)
+    return _in_the_form_of(outputs, (2 * marked - 1) * abs(strength) / 2, classes)
+
+
+def nearly_right(outputs: Any, targets: Tensor, better: int) -> Any:
+    """Return what a model gives that prefers some wrong classes, `better` of them, to the right one.
+
+    Raises ValueError if it cannot be told from outputs and targets what a right answer is.
+    """
+    if isinstance(outputs, tuple | list):
+        return type(outputs)([nearly_right(outputs[0], targets, better), *outputs[1:]])
+    classes = _classes(outputs, targets)
+    count = outputs.shape[classes]
+    if better + 1 >= count:
+        raise ValueError("not so many classes")
+    after = torch.arange(count) - targets.clamp(0, count - 1).unsqueeze(-1)  # 0 for the right class
+    logits = torch.where(after % count <= better, 5.0, -5.0) - 5.0 * (after == 0)
+    return _in_the_form_of(outputs, logits.movedim(-1, classes).to(outputs.dtype), classes)
+
+
+def _classes(outputs: Tensor, targets: Tensor) -> int:
+    """Return the axis of the classes; raises ValueError if there is none for these targets."""
+    axis = next((d for d in (1, -1) if outputs.dim() > 1 and without(outputs, d) == targets.shape), None)
+    if axis is None or targets.is_floating_point() or outputs.shape[axis] < 2:
+        raise ValueError("no right answer")
+    return axis
+
+
+def _in_the_form_of(outputs: Tensor, logits: Tensor, classes: int) -> Tensor:
+    """Return logits as log-probabilities or probabilities, if some outputs are such."""
     total = outputs.exp().sum(classes)
     if torch.allclose(total, torch.ones_like(total), atol=1e-4):
         return logits.log_softmax(classes)

@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,11 +12,12 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Subset
 
 from labkit.doctor.nested import leaves, mapped
-from labkit.doctor.probe.evaluation_answers import always_a_share, known_answer
+from labkit.doctor.probe.evaluation_answers import always_a_share, known_answer, nearly_right
 from labkit.doctor.program import Program
 from labkit.doctor.records import Recording
 
 BATCHES, MOST_ROWS, LARGEST_BATCH = 3, 2_000, 64
+MOST_PLACES = 6
 SECONDS = 2.0  # if three small batches take longer, the batches of the loader's sizes are left out
 
 
@@ -26,6 +28,8 @@ class ScoresEvidence:
     right, wrong: scores of a model that is always right, and of one that is always wrong. first, last: scores of models
     that are right in the first or the last of three equal batches only. again: of the wrong model, evaluated after the
     right one by the same function. narrow: of a model that is always right, by a small margin; clear: by a larger one.
+    one_batch: of the right model, on the first batch alone. places: in how many of the first places the right class may
+    stand to count as well as in the first.
     sizes: batches of the validation loader, (full, last, how many). right_uneven: score of the right model on batches
     of these sizes. share_of_last: what the last, smaller batch counts for there. as_it_is, at_once: scores of the
     program's model on these batches, and on the same samples in a single batch. reads: how many batches of the loader
@@ -40,6 +44,8 @@ class ScoresEvidence:
     again: float | None = None
     narrow: float | None = None
     clear: float | None = None
+    one_batch: float | None = None
+    places: int | None = None
     sizes: tuple[int, int, int] | None = None
     right_uneven: float | None = None
     share_of_last: float | None = None
@@ -52,11 +58,11 @@ class ScoresEvidence:
 class Batches:
     """A loader of batches that are given; it knows which one was read last. dataset: as many samples as they have."""
 
-    def __init__(self, batches: list[Any], dataset: Any = None):
+    def __init__(self, batches: list[Any], dataset: Any = None, bounded: bool | None = None):
         self.batches = batches
         self.current: int = -1
         self.read = 0
-        self.bounded: bool | None = None
+        self.bounded = bounded
         count = sum(map(size_of, batches))
         with contextlib.suppress(Exception):  # a data set without a length
             dataset = Subset(dataset, [number % len(dataset) for number in range(count)])
@@ -139,7 +145,18 @@ def _three_batches(program: Program, seen: ScoresEvidence) -> bool | None:
     seen.last = _score(program.copy(), loader, lambda number: 10.0 if number == BATCHES - 1 else -10.0)
     seen.narrow = _score(program.copy(), loader, lambda number: 0.2)
     seen.clear = _score(program.copy(), loader, lambda number: 1.5)
+    seen.one_batch = _score(program.copy(), Batches(loader.batches[:1], loader.dataset, loader.bounded), lambda _: 10.0)
+    if right > wrong:
+        _places(program, loader, seen)
     return loader.bounded
+
+
+def _places(program: Program, loader: Batches, seen: ScoresEvidence) -> None:
+    """Let some wrong classes stand before the right one: does that cost anything?"""
+    for better in range(1, MOST_PLACES):
+        if _score(program.copy(), loader, give=partial(nearly_right, better=better)) != seen.right:
+            seen.places = better
+            return
 
 
 def _uneven_batches(program: Program, recording: Recording, seen: ScoresEvidence, bounded: bool | None) -> None:
@@ -153,8 +170,7 @@ def _uneven_batches(program: Program, recording: Recording, seen: ScoresEvidence
     samples = [batch for batch in loader]
     if [size_of(batch) for batch in samples] != [full] * (number - 1) + [last]:
         return
-    uneven = Batches(samples, loader.dataset)
-    uneven.bounded = bounded
+    uneven = Batches(samples, loader.dataset, bounded)
     seen.right_uneven = _score(program.copy(), uneven, lambda number: 10.0)
     wrong = _score(program.copy(), uneven, lambda number: -10.0)
     only = _score(program.copy(), uneven, lambda place: 10.0 if place == number - 1 else -10.0)
@@ -180,17 +196,26 @@ def _joined(batches: list[Any]) -> Any:
     return mapped(batches[0], lambda _: next(joined))
 
 
-def _score(program: Program, loader: Batches, strength: Callable[[int], float] | None = None) -> float | None:
-    """Evaluate; with `strength`, the model's outputs are replaced: right in batches where it is above 0, else wrong."""
+def _score(
+    program: Program,
+    loader: Batches,
+    strength: Callable[[int], float] | None = None,
+    give: Callable[[Any, Tensor], Any] | None = None,
+) -> float | None:
+    """Evaluate, with the model's outputs replaced if one of the two is given.
+
+    strength: number of a batch -> right answers if it is above 0, else wrong ones. give: (outputs, targets) -> outputs.
+    """
     loader.read, answered = 0, []
 
     def answer(module: Any, inputs: Any, outputs: Any) -> Any:
         number = loader.number_of(inputs[0])
         targets = loader.batches[number][1]
         answered.append(True)
-        return known_answer(outputs, targets, strength(number), loader.bounded)
+        return give(outputs, targets) if give else known_answer(outputs, targets, strength(number), loader.bounded)
 
-    hook = program.model.register_forward_hook(answer) if strength is not None else None
+    replaced = strength is not None or give is not None
+    hook = program.model.register_forward_hook(answer) if replaced else None
     try:
         score = float(program.score(loader))
     except Exception:  # whatever the user's evaluation raises, or an answer that fits no target
@@ -198,7 +223,7 @@ def _score(program: Program, loader: Batches, strength: Callable[[int], float] |
     finally:
         if hook is not None:
             hook.remove()
-    return score if score == score and (answered or strength is None) else None
+    return score if score == score and (answered or not replaced) else None
 
 
 def _share_of_training(program: Program, recording: Recording) -> float | None:

@@ -32,7 +32,8 @@ class LayersEvidence:
     model raises in training mode for one sample. untracked: layers without running statistics; fewest: the smallest
     batch of the evaluation. dropouts: layer -> p, where it acts in training. masked: the largest share of
     values that a mask takes away. noise: in training mode, what chance
-    changes in the answers ÷ what the samples do. narrow: layer of one output -> the layer with one input after it.
+    changes in the answers ÷ what the samples do. narrow: (layer, the layer after it, numbers that pass between them),
+    where these are all that the end of the model gets to know of a sample: one, or a few that are cut off at zero.
     """
 
     drifted: dict[str, float] = field(default_factory=dict)
@@ -48,7 +49,7 @@ class LayersEvidence:
     dropouts: dict[str, float] = field(default_factory=dict)
     masked: float = 0.0
     noise: float | None = None
-    narrow: list[tuple[str, str]] = field(default_factory=list)
+    narrow: list[tuple[str, str, int]] = field(default_factory=list)
 
 
 def look_at_layers(program: Program, recording: Recording) -> LayersEvidence:
@@ -67,7 +68,7 @@ def look_at_layers(program: Program, recording: Recording) -> LayersEvidence:
             if norms:
                 _sizes(program, inputs[0], seen)
             _chance(program, inputs[0], seen)
-    _narrow_layers(program, seen)
+            _narrow_layers(program, inputs[0], seen)
     return seen
 
 
@@ -160,13 +161,34 @@ def _masked(operation: Operation) -> float:
     return ((output == 0) & there).sum().item() / max(there.sum().item(), 1)
 
 
-def _narrow_layers(program: Program, seen: LayersEvidence) -> None:
-    """Find a layer of one output whose single number is all that the next one reads."""
+def _narrow_layers(program: Program, inputs: tuple, seen: LayersEvidence) -> None:
+    """Find neighbours of which the second reads very few numbers, without which all answers are the same."""
     kinds = (nn.Linear, nn.modules.conv._ConvNd)
-    layers = [(name, module) for name, module in program.model.named_modules() if isinstance(module, kinds)]
+    model = fresh(program).eval()
+    layers = [(name, module) for name, module in model.named_modules() if isinstance(module, kinds)]
+    answers = min(one[0].numel() for one in answer(model, inputs))
     for (name, layer), (next_name, following) in pairwise(layers):
-        if _width(layer, "out") == 1 and _width(following, "in") == 1 and _width(layer, "in") > 2:
-            seen.narrow.append((name, next_name))
+        width, before = _width(layer, "out"), _width(layer, "in")
+        if width != _width(following, "in") or not (4 * width <= min(before, answers) or width == 1 < before - 1):
+            continue
+        outputs, zeros = _without_difference(model, following, inputs)
+        same = max((one.float() - one[:1]).abs().max().item() for one in outputs) < 1e-5
+        if same and (width == 1 or zeros > 0.1):
+            seen.narrow.append((name, next_name, width))
+
+
+def _without_difference(model: nn.Module, layer: nn.Module, inputs: tuple) -> tuple[list[Tensor], float]:
+    """Give a layer the mean of its inputs for every sample; return the answers, and how many inputs were zero."""
+    zeros = []
+
+    def level(_: nn.Module, given: tuple) -> Tensor:
+        zeros.append((given[0] == 0).float().mean().item())
+        return given[0].mean(0, keepdim=True).expand_as(given[0])
+
+    hook = layer.register_forward_pre_hook(level)
+    outputs = answer(model, inputs)
+    hook.remove()
+    return outputs, max(zeros, default=0.0)
 
 
 def _width(layer: nn.Module, end: str) -> int:

@@ -9,6 +9,7 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
+from labkit.doctor.nested import leaves
 from labkit.doctor.probe.model_runs import answer, fresh, recorded_inputs, rows, samples
 from labkit.doctor.probe.model_trace import RECTIFIERS, Operation, option, traced
 from labkit.doctor.program import Program
@@ -26,8 +27,9 @@ class StartEvidence:
     distinct ones at the end). twins: pairs of parameters with equal values, at the start and at the end.
     gains: matrix -> spread of its weights x root of its inputs (near 1 as torch makes them, 1.41 after He).
     first_loss, outputs: loss and shape of the outputs of the first update. dead: layer that rectifies -> (share of its
-    units that were zero on all samples, name of the operation). samples: how many. ends: (name, norm) of the gradients
-    of the first matrix and of the parameter with the largest, in the update where the first does best.
+    units that were zero on all samples, at the start and after the updates, name of the operation). samples: how many.
+    ends: (name, norm) of the gradients of the first matrix and of the parameter with the largest, in the update where
+    the first does best. inputs: mean and deviation of what the model was given, where that is one tensor of floats.
     """
 
     equal_rows: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -39,6 +41,7 @@ class StartEvidence:
     dead: dict[str, tuple[float, str]] = field(default_factory=dict)
     samples: int = 0
     ends: list[tuple[str, float]] = field(default_factory=list)
+    inputs: tuple[float, float] | None = None
 
 
 def look_at_start(program: Program, recording: Recording) -> StartEvidence:
@@ -48,9 +51,19 @@ def look_at_start(program: Program, recording: Recording) -> StartEvidence:
         _symmetry(program, recording, seen)
         _gains(program, recording, seen)
         _ends(program, recording, seen)
+        seen.inputs = _size(recorded_inputs(recording)[:8])
         with suppress(Exception):  # a model that cannot be called alone: its units are not seen
             _units(program, recording, seen)
     return seen
+
+
+def _size(calls: list[tuple]) -> tuple[float, float] | None:
+    """Return mean and deviation of the inputs of some calls, None if they are not one tensor each."""
+    parts = [[leaf for leaf in leaves(inputs) if isinstance(leaf, Tensor)] for inputs in calls]
+    if not parts or any(len(part) != 1 or not part[0].is_floating_point() for part in parts):
+        return None
+    numbers = torch.cat([part[0].flatten() for part in parts]).double()
+    return numbers.mean().item(), numbers.std().item()
 
 
 def _symmetry(program: Program, recording: Recording, seen: StartEvidence) -> None:
@@ -132,21 +145,22 @@ def _has_gradient(recording: Recording, name: str) -> bool:
 
 
 def _units(program: Program, recording: Recording, seen: StartEvidence) -> None:
-    """Send samples through a copy and note which rectified units are always zero."""
+    """Send samples through copies, as at the start and after the updates, and note which units are always zero."""
     fired: dict[tuple[int, str, str], list[Tensor]] = {}
-    model = fresh(program).eval()
+    models = [fresh(program).eval(), fresh(recording.program).eval()]
     for inputs in recorded_inputs(recording)[:20]:
         count = samples(inputs)
         if not count or seen.samples >= ENOUGH:
             break
         few = rows(inputs, slice(0, ENOUGH - seen.samples))
-        with traced(model, RECTIFIERS) as trace:
-            answer(model, few)
         seen.samples += min(count, ENOUGH - seen.samples)
-        rectified = [o for o in trace.operations if o.name in RECTIFIERS and _rectifies(o)]
-        for number, operation in enumerate(rectified):
-            key = (number, operation.layer, operation.name)
-            fired.setdefault(key, []).append(_fires(operation.output))
+        for model in models:
+            with traced(model, RECTIFIERS) as trace:
+                answer(model, few)
+            rectified = [o for o in trace.operations if o.name in RECTIFIERS and _rectifies(o)]
+            for number, operation in enumerate(rectified):
+                key = (number, operation.layer, operation.name)
+                fired.setdefault(key, []).append(_fires(operation.output))
     for (number, layer, name), seen_units in fired.items():
         if len({units.shape for units in seen_units}) == 1:
             units = torch.stack(seen_units).any(0)

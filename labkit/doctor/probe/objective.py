@@ -4,6 +4,7 @@ import contextlib
 from dataclasses import dataclass, field
 
 from labkit import randomness
+from labkit.doctor.probe.objective_classes import ClassesEvidence, look_at_classes
 from labkit.doctor.probe.objective_loss import LossEvidence, View, look_at_loss
 from labkit.doctor.probe.objective_numeric import NumericEvidence, look_at_numbers
 from labkit.doctor.probe.objective_outputs import OutputsEvidence, look_at_outputs
@@ -16,16 +17,17 @@ from labkit.doctor.records import Recording
 class ObjectiveEvidence:
     """What was seen of the objective.
 
-    loss: of the first call of loss_fn, None if there was none that could be repeated. outputs, numbers, sequences: see
-    there. weight_of_batch: what backward began from, divided by what loss_fn gave; batch: samples of that update, the
-    same in all of them or None. whole_targets: whether the loader gives targets of whole numbers. as_loaded: whether
-    the loss gets the targets in the shape in which the loader gives them.
+    loss: of the first call of loss_fn, None if there was none that could be repeated. outputs, numbers, sequences,
+    classes: see there. weight_of_batch: what backward began from, divided by what loss_fn gave; batch: samples of that
+    update, the same in all of them or None. whole_targets: whether the loader gives targets of whole numbers.
+    as_loaded: whether the loss gets the targets in the shape in which the loader gives them.
     """
 
     loss: LossEvidence | None = None
     outputs: OutputsEvidence = field(default_factory=OutputsEvidence)
     numbers: NumericEvidence = field(default_factory=NumericEvidence)
     sequences: SequenceEvidence = field(default_factory=SequenceEvidence)
+    classes: ClassesEvidence = field(default_factory=ClassesEvidence)
     weight_of_batch: float | None = None
     batch: int | None = None
     whole_targets: bool = False
@@ -57,6 +59,7 @@ def look(program: Program, recording: Recording) -> ObjectiveEvidence:
             seen.loss = look_at_loss(view)
             seen.sequences = look_at_sequences(program, recording, view)
         seen.outputs = look_at_outputs(program, recording)
+        seen.classes = look_at_classes(program, recording)
     with contextlib.suppress(Exception):  # batches of another form
         _weight(recording, seen)
     return seen

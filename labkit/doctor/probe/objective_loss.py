@@ -110,7 +110,8 @@ def look_at_loss(view: View) -> LossEvidence:
     return seen
 
 
-def _same(one: float, other: float, tolerance: float = 1e-5) -> bool:
+def same(one: float, other: float, tolerance: float = 1e-5) -> bool:
+    """Say whether two losses are equal, up to rounding."""
     return abs(one - other) <= tolerance * max(1.0, abs(one), abs(other))
 
 
@@ -127,13 +128,13 @@ def _behaviour(view: View, seen: LossEvidence) -> None:
             continue
         each = _noise(outputs.select(dimension, 0).unsqueeze(dimension)) * 3
         at = outputs + _noise(outputs, 4)
-        if _same(view(at + each), view(at), 1e-4):
+        if same(view(at + each), view(at), 1e-4):
             seen.shift = dimension
         classes = without(outputs, dimension) == targets.shape and not targets.is_floating_point()
         steps = [view(outputs + step) for step in (0.0, 1.0, 2.0)]
         sizes = [view(outputs * factor) for factor in (1.0, 2.0, 3.0)]
-        falling = _same(steps[2] - steps[1], steps[1] - steps[0], 1e-3) and steps[1] < steps[0] - 1e-3
-        seen.linear = classes and falling and _same(sizes[2] - sizes[1], sizes[1] - sizes[0], 1e-3)
+        falling = same(steps[2] - steps[1], steps[1] - steps[0], 1e-3) and steps[1] < steps[0] - 1e-3
+        seen.linear = classes and falling and same(sizes[2] - sizes[1], sizes[1] - sizes[0], 1e-3)
     if targets.numel() != outputs.numel():
         return
     matched = targets.reshape(outputs.shape).to(outputs.dtype)
@@ -142,7 +143,7 @@ def _behaviour(view: View, seen: LossEvidence) -> None:
         if bool(((matched == 0) | (matched == 1)).all()):
             right = [view(sign * size) for size in (1.0, 30.0)]
             wrong = [view(-sign * size) for size in (30.0, 60.0, 90.0)]
-            line = _same(wrong[2] - wrong[1], wrong[1] - wrong[0], 1e-3) and wrong[1] - wrong[0] > 3
+            line = same(wrong[2] - wrong[1], wrong[1] - wrong[0], 1e-3) and wrong[1] - wrong[0] > 3
             seen.logistic = line and right[1] < 1e-2 * view(0 * sign) < right[0] * 0.5
     best = view(matched)
     around = [view(matched + shift * (0.3 * matched.std() + 1e-3)) for shift in (-1.0, 1.0)]
@@ -167,7 +168,7 @@ def _falls(view: View, seen: LossEvidence) -> None:
         return
     down = -gradient / gradient.abs().max()
     near, far = view(start + FAR * down), view(start + 2 * FAR * down)
-    if near < -1 and _same(far, 2 * near, 0.2):
+    if near < -1 and same(far, 2 * near, 0.2):
         seen.falls = near
 
 
@@ -183,7 +184,7 @@ def _pairing(view: View, seen: LossEvidence) -> None:
     orders = [torch.randperm(count, generator=torch.Generator().manual_seed(seed)) for seed in range(3)]
 
     def stays(permuted: Callable[[Tensor], Tensor], other: Tensor) -> bool:
-        return all(_same(view(targets=permuted(order)), seen.value) for order in orders) and not _same(
+        return all(same(view(targets=permuted(order)), seen.value) for order in orders) and not same(
             view(targets=other), seen.value, 1e-4
         )
 

@@ -1,5 +1,7 @@
 """What is wrong with the score: it is tried on models whose answers are known."""
 
+import math
+
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
 from labkit.doctor.rules.evaluation_mends import Mend, right_answers, starts_afresh
@@ -106,6 +108,37 @@ def uneven_batches(evidence: Evidence) -> Finding | None:
     )
 
 
+def batches_are_added(evidence: Evidence) -> Finding | None:
+    """A share that is 1 for one batch is 3 for three: shares are added, or divided by the last batch only."""
+    seen = evidence.evaluation.scores
+    if seen.one_batch != 1 or seen.wrong != 0 or seen.right is None or not _close(seen.right, 3.0, seen):
+        return None
+    return _wrong(
+        "A model that is always right gets 1 on one batch and 3 on three batches of the same size.",
+        "right += (predictions == targets).sum().item()\ncount += len(targets)\n...\nreturn right / count",
+        "outputs made from the targets get the score 1, however many batches there are",
+    )
+
+
+def first_places_count(evidence: Evidence) -> Finding | None:
+    """An answer counts as right if a few other classes are preferred to the right one."""
+    seen, loss = evidence.evaluation.scores, evidence.objective.loss
+    if seen.places is None or seen.places < 2 or loss is None or len(loss.outputs) < 2:
+        return None
+    classes = loss.outputs[1]
+    if seen.places < 0.1 * classes:
+        return None
+    finding = _wrong(
+        f"A model that prefers {seen.places - 1} wrong classes to the right one gets {seen.right:.3g} as well: an "
+        f"answer counts if the right class is among the best {seen.places} of {classes}.",
+        "right += (model(inputs).argmax(dim=1) == targets).sum().item()   # or call it top-"
+        f"{seen.places} accuracy, {seen.places / classes:.2g} for who guesses",
+        "a model that guesses gets one divided by the number of classes",
+    )
+    finding.severity = "note"
+    return finding
+
+
 def wrong_threshold(evidence: Evidence) -> Finding | None:
     """Answers that are right by a small margin do not count."""
     seen, loss = evidence.evaluation.scores, evidence.objective.loss
@@ -125,7 +158,17 @@ def wrong_threshold(evidence: Evidence) -> Finding | None:
 
 
 def _close(one: float, other: float, seen) -> bool:
-    return abs(one - other) <= 1e-3 * max(abs(seen.right - seen.wrong), 1e-6)
+    apart = abs(seen.right - seen.wrong)  # infinite where no error at all is an infinite score, as in decibels
+    return one == other or (math.isfinite(apart) and abs(one - other) <= 1e-3 * max(apart, 1e-6))
 
 
-RULES = [other_data, right_is_not_better, remembers, one_batch_counts, uneven_batches, wrong_threshold]
+RULES = [
+    other_data,
+    right_is_not_better,
+    remembers,
+    one_batch_counts,
+    batches_are_added,
+    uneven_batches,
+    wrong_threshold,
+    first_places_count,
+]

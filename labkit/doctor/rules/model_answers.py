@@ -123,16 +123,27 @@ def too_narrow(evidence: Evidence) -> Finding | None:
     """All that the end of the model knows of a sample is one number."""
     if not evidence.model.layers.narrow:
         return None
-    first, second = evidence.model.layers.narrow[0]
+    first, second, width = evidence.model.layers.narrow[0]
+    outputs = evidence.model.start.outputs
+    if width == 1:
+        what = f"{first} has one output, and it is all that {second} gets to know of a sample."
+    elif evidence.model.start.class_targets and len(outputs) == 2:
+        what = (
+            f"All that {second} gets to know of a sample are {width} numbers of {first}, cut off at zero; from these "
+            f"it shall tell {outputs[1]} classes apart."
+        )
+    else:
+        return None
+    wide = max(16, 4 * width)
     return Finding(
         "model_too_weak",
         "warn",
-        f"{first} has one output, and it is all that {second} gets to know of a sample.",
+        what,
         "What the later layers should tell apart must fit through the narrowest place.",
-        f"# 16 outputs for {first}, 16 inputs for {second}",
+        f"# {wide} outputs for {first}, {wide} inputs for {second}",
         "the training loss falls below where it stood",
         "04",
-        mend=widened(first, second),
+        mend=widened(first, second, wide),
         confirm=True,
         updates=80,
         weight=5,

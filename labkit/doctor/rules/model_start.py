@@ -4,6 +4,7 @@ import math
 
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
+from labkit.doctor.rules.data_mends import standardised, to_one
 from labkit.doctor.rules.model_mends import he_weights, leaky, rectified_signals, unit_signals
 from labkit.doctor.rules.words import names_of
 
@@ -162,4 +163,27 @@ def vanishing(evidence: Evidence) -> Finding | None:
     )
 
 
-RULES = [equal_units, too_large, too_small, all_dead, mostly_dead, vanishing]
+def inputs_of_another_size(evidence: Evidence) -> Finding | None:
+    """What reaches the model is far from size 1, although the stored samples did not show it."""
+    given = evidence.model.start.inputs
+    if given is None or not (given[1] > 8 or abs(given[0]) > 5 * given[1] > 0):
+        return None
+    if evidence.data.values.mean is not None:
+        return None  # the rule about the values of the samples knows better
+    return Finding(
+        "input_scale",
+        "warn",
+        f"What the model is given has mean {given[0]:.3g} and deviation {given[1]:.3g}.",
+        "Initial weights and usual learning rates are made for inputs of size 1.",
+        "x = x / 255  # bytes; or (x - mean) / std, with the numbers of the training data",
+        "x.mean() is near 0 and x.std() near 1 where model(x) is called",
+        "07",
+        mend=standardised,
+        instead=((to_one, ""),),
+        confirm=True,
+        weight=6,
+        explains=("lr_too_high", "lr_too_low", "dead_units", "bad_init"),
+    )
+
+
+RULES = [equal_units, too_large, too_small, all_dead, mostly_dead, vanishing, inputs_of_another_size]

@@ -3,7 +3,7 @@
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
 from labkit.doctor.probe.objective_loss import floor_of_bounded
-from labkit.doctor.rules import objective_losses, objective_numbers, objective_shapes
+from labkit.doctor.rules import objective_classes, objective_losses, objective_numbers, objective_shapes
 from labkit.doctor.rules.mends import with_loss
 from labkit.doctor.rules.objective_losses import EXPLAINS
 
@@ -144,6 +144,7 @@ RULES = [
     one_column,
     out_of_reach,
     *objective_losses.RULES,
+    *objective_classes.RULES,
     *objective_shapes.RULES,
     *objective_numbers.RULES,
 ]

@@ -11,6 +11,7 @@ from labkit.doctor.probe.model import look
 from labkit.doctor.probe.model_runs import answer, difference, same, samples
 from labkit.doctor.probe.model_slopes import hard_operations, slopes_along_the_gradient
 from labkit.doctor.probe.model_trace import traced
+from labkit.doctor.program import usual_step
 from labkit.doctor.recording import record
 from labkit.doctor.rules import model_mends as mends
 from labkit.doctor.trial import train
@@ -152,3 +153,30 @@ def test_words_are_read_in_order():
     mends.read_in_order(trial)
     train(trial, 2)
     assert trial.model(words[:3]).shape == (3, 2)
+
+
+def narrowed(past: bool) -> nn.Module:
+    return With(
+        lambda self, x: self.out(self.second(self.first(x).relu()).relu() + past * self.beside(x)),
+        first=nn.Linear(20, 2),
+        second=nn.Linear(2, 16),
+        beside=nn.Linear(20, 16),
+        out=nn.Linear(16, 8),
+    )
+
+
+@pytest.mark.parametrize(("past", "narrow"), [(False, [("first", "second", 2)]), (True, [])])
+def test_a_narrow_place_counts_only_if_nothing_gets_past_it(past, narrow):
+    torch.manual_seed(0)
+    x = torch.randn(64, 20)
+    assert examined(program(narrowed(past), x)).model.layers.narrow == narrow
+
+
+def test_the_size_of_what_the_model_is_given_is_seen_behind_the_step():
+    x = torch.tensor([[0.0, 200.0]]).repeat(32, 3)
+
+    def divided(model, batch, loss_fn, optimizer):
+        return usual_step(model, (batch[0] / 200, batch[1]), loss_fn, optimizer)
+
+    assert examined(program(mlp(6, 8, 2), x)).model.start.inputs == pytest.approx((100.0, 100.0), rel=1e-2)
+    assert examined(program(mlp(6, 8, 2), x, train_step=divided)).model.start.inputs == pytest.approx((0.5, 0.5), 1e-2)

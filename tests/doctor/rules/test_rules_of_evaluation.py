@@ -154,3 +154,52 @@ def test_best_state_that_lives_on(keep, count):
 @pytest.mark.parametrize(("mode", "count"), [("min", 1), ("max", 0)])
 def test_plateau_of_an_accuracy(mode, count):
     assert len(found("scheduler_misuse", mode=mode)) == count
+
+
+@torch.no_grad()
+def over_the_last_batch(model, loader):
+    model.eval()
+    right = count = 0
+    for x, y in loader:
+        right += (model(x).argmax(1) == y).sum().item()
+        count = len(y)
+    return right / count
+
+
+@torch.no_grad()
+def among_the_best_two(model, loader):
+    model.eval()
+    pairs = [(model(x).topk(2, dim=1).indices, y) for x, y in loader]
+    return torch.cat([(best == y[:, None]).any(1).float() for best, y in pairs]).mean().item()
+
+
+def test_right_answers_of_all_batches_over_the_samples_of_the_last():
+    (finding,) = found("metric_wrong", over_the_last_batch)
+    assert finding.severity == "fail" and "gets 1 on one batch and 3 on three" in finding.what
+
+
+def test_the_best_two_of_three_are_a_note():
+    (finding,) = found("metric_wrong", among_the_best_two)
+    assert finding.severity == "note" and "among the best 2 of 3" in finding.what
+
+
+@pytest.mark.parametrize("evaluate", [accuracy, lambda model, loader: accuracy(model, loader) * len(loader.dataset)])
+def test_shares_and_counts_are_left_alone(evaluate):
+    assert found("metric_wrong", evaluate) == []
+
+
+@torch.no_grad()
+def decibels(model, loader):
+    model.eval()
+    errors = torch.cat([(model(x) - y) ** 2 for x, y in loader])
+    return -10 * torch.log10(errors.mean()).item()
+
+
+def test_a_score_that_is_infinite_without_any_error():
+    torch.manual_seed(0)
+    model = nn.Linear(6, 6)
+    train, validation = (DataLoader(TensorDataset(x, x.sin()), 16) for x in (X[:64], X[64:]))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    program = Program(model, nn.MSELoss(), optimizer, train, validation, evaluate=decibels)
+    assert gather(program).evaluation.scores.right == float("inf")
+    assert "metric_wrong" not in {finding.fault for finding in diagnose(gather(program))}

@@ -7,6 +7,13 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from labkit.doctor.evidence import Evidence
+from labkit.doctor.probe.data import DataEvidence
+from labkit.doctor.probe.data_values import ValuesEvidence
+from labkit.doctor.probe.model import ModelEvidence
+from labkit.doctor.probe.model_layers import LayersEvidence
+from labkit.doctor.probe.model_start import StartEvidence
+from labkit.doctor.rules import model_answers, model_start
 from tests.doctor.model_programs import With, found, mlp, program
 
 
@@ -266,3 +273,20 @@ def test_healthy_starts_are_left_alone():
     nn.init.zeros_(zero_head[-1].weight)
     for model in (zero_head, low_rank(), mlp(6, 8, 2)):
         assert found(program(model)) == {}
+
+
+@pytest.mark.parametrize(("mean", "count"), [(None, 1), (77.0, 0)])
+def test_inputs_are_judged_where_the_model_gets_them_if_the_samples_do_not_show_it(mean, count):
+    seen = ModelEvidence(start=StartEvidence(inputs=(76.5, 95.2)))
+    said = model_start.inputs_of_another_size(Evidence(DataEvidence(ValuesEvidence(mean=mean)), seen, None, None, None))
+    assert (said is not None) == bool(count)
+    assert said is None or "mean 76.5 and deviation 95.2" in said.what
+
+
+def test_two_rectified_numbers_for_eight_classes_are_few():
+    start = StartEvidence(outputs=(32, 8), class_targets=True)
+    seen = ModelEvidence(start=start, layers=LayersEvidence(narrow=[("first", "second", 2)]))
+    said = model_answers.too_narrow(Evidence(None, seen, None, None, None))
+    assert "2 numbers of first, cut off at zero; from these it shall tell 8 classes apart" in said.what
+    start.class_targets = False
+    assert model_answers.too_narrow(Evidence(None, seen, None, None, None)) is None

@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from labkit.doctor.examine import diagnose, gather
 from labkit.doctor.finding import Finding
-from labkit.doctor.program import Program
+from labkit.doctor.program import Program, accuracy
 from labkit.doctor.undisturbed import undisturbed
 
 
@@ -191,3 +191,40 @@ class Limited(nn.Module):
 
 def test_limits_of_ones_own_are_meant():
     assert found(network(1, Limited()), nn.MSELoss(), "column", "output_activation_mismatch") == []
+
+
+def binary_losses(labels: torch.Tensor, outputs: torch.Tensor) -> torch.Tensor:
+    return F.binary_cross_entropy_with_logits(outputs, F.one_hot(labels, 3).float())
+
+
+@pytest.mark.parametrize(("ahead", "count"), [(1, 1), (2, 1), (0, 0)])
+def test_classes_that_the_loss_calls_something_else(ahead, count):
+    findings = found(
+        network(3), lambda outputs, y: binary_losses((y + ahead) % 3, outputs), "classes", "label_encoding",
+        evaluate=accuracy,
+    )  # fmt: skip
+    assert len(findings) == count
+    assert all(f"0 -> {ahead}, 1 -> {(1 + ahead) % 3}" in finding.what for finding in findings)
+
+
+def test_classes_renamed_in_loss_and_score_alike_are_left_alone():
+    def evaluate(model, loader):
+        model.eval()
+        pairs = [(model(x).argmax(1), (y + 1) % 3) for x, y in loader]
+        return torch.cat([(said == meant).float() for said, meant in pairs]).mean().item()
+
+    loss_fn = lambda outputs, y: binary_losses((y + 1) % 3, outputs)  # noqa: E731
+    assert found(network(3), loss_fn, "classes", "label_encoding", evaluate=evaluate) == []
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "count"),
+    [
+        (lambda outputs, y: F.mse_loss(outputs.mean(1), y.float()), 1),
+        (lambda outputs, y: F.mse_loss(outputs.amax(1), y.float()), 1),
+        (lambda outputs, y: F.multi_margin_loss(outputs, y), 0),
+    ],
+)
+def test_loss_for_which_all_columns_are_alike(loss_fn, count):
+    findings = found(network(3), loss_fn, "classes", "wrong_loss", evaluate=accuracy)
+    assert len(findings) == count and all("outputs (16, 3) change places" in finding.what for finding in findings)
