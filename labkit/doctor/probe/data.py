@@ -8,6 +8,7 @@ from labkit import randomness
 from labkit.doctor.probe.data_balance import BalanceEvidence, look_at_balance
 from labkit.doctor.probe.data_groups import GroupsEvidence, look_at_groups
 from labkit.doctor.probe.data_lag import LagEvidence, look_at_lag
+from labkit.doctor.probe.data_left_out import LeftOutEvidence, look_at_left_out
 from labkit.doctor.probe.data_masks import MasksEvidence, look_at_masks
 from labkit.doctor.probe.data_meaning import MeaningEvidence, look_at_meaning
 from labkit.doctor.probe.data_order import OrderEvidence, look_at_order
@@ -32,6 +33,7 @@ class DataEvidence:
     meaning: MeaningEvidence = field(default_factory=MeaningEvidence)
     balance: BalanceEvidence = field(default_factory=BalanceEvidence)
     groups: GroupsEvidence | None = None
+    left_out: LeftOutEvidence | None = None
     lag: dict[str, LagEvidence] = field(default_factory=dict)  # by part
     masks: dict[str, MasksEvidence] = field(default_factory=dict)  # by part
     workers: WorkersEvidence = field(default_factory=WorkersEvidence)
@@ -53,6 +55,7 @@ def look(program: Program, recording: Recording) -> DataEvidence:
         seen.balance = _or(look_at_balance, seen.balance, program, recording, samples, loaders)
         seen.masks = _by_part(look_at_masks, samples)
         seen.groups = _or(look_at_groups, None, samples)
+        seen.left_out = _or(look_at_left_out, None, samples["train"], loaders)
         seen.lag = _by_part(look_at_lag, _or(loaders_of, loaders, program))
         seen.workers = _or(look_at_workers, seen.workers, program)
     return seen
