@@ -20,7 +20,7 @@ from labkit.doctor.rules import model as model_rules
 from labkit.doctor.rules import objective as objective_rules
 from labkit.doctor.rules import raised as raised_rules
 from labkit.doctor.rules import updates as updates_rules
-from labkit.doctor.trial import compare
+from labkit.doctor.trial import Trials
 from labkit.doctor.undisturbed import undisturbed
 
 RULES = [
@@ -81,18 +81,25 @@ def diagnose(evidence: Evidence) -> list[Finding]:
 def confirmed(program: Program, findings: list[Finding]) -> list[Finding]:
     """Drop the findings that a paired trial does not confirm.
 
-    Where something is proven already, trials wait: first mend that, then examine again.
+    Where something is proven already, trials wait: first mend that, then examine again. And what a confirmed finding
+    explains is not tried by itself.
     """
     proven = [finding for finding in findings if not finding.confirm]
     if any(finding.severity == "fail" for finding in proven):
         return proven
-    return proven + [finding for finding in findings if finding.confirm and _confirm(program, finding)]
+    trials = Trials(program)
+    sure: list[Finding] = []
+    for finding in sorted(findings, key=lambda finding: -finding.weight):
+        explained = any(finding.fault in cause.explains for cause in sure)
+        if finding.confirm and not explained and _confirm(trials, finding):
+            sure.append(finding)
+    return proven + sure
 
 
-def _confirm(program: Program, finding: Finding) -> bool:
+def _confirm(trials: Trials, finding: Finding) -> bool:
     """Try the fixes of a finding until one helps; that one stays its `mend`."""
     for mend, code in ((finding.mend, finding.fix), *finding.instead):
-        comparison = compare(program, mend, finding.judge, finding.updates)
+        comparison = trials.compare(mend, finding.judge, finding.updates)
         if comparison.helps:
             finding.mend, finding.fix = mend, code or finding.fix
             finding.what += f" A trial of the fix: {comparison}."

@@ -18,13 +18,16 @@ from labkit.doctor.pace import affordable, fastest
 from labkit.doctor.program import Program, usual_step
 
 SEEDS = 3
-SECONDS = 4.0  # for all trainings of one trial together, if MOST updates of each would take longer
+SECONDS = 3.0  # for all trainings of one trial together, if MOST updates of each would take longer
 FEWEST, MOST = 12, 80  # updates of one training
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was reached, seed by seed, without and with the fix; larger is better. updates: of each training."""
+    """What was reached, seed by seed, without and with the fix; larger is better. updates: of each training.
+
+    A trial may end before the last seed, when the fix has lost already.
+    """
 
     before: list[float]
     after: list[float]
@@ -48,6 +51,50 @@ class Comparison:
         return f"{self.measured} {fmean(self.before):.3g} -> {fmean(self.after):.3g} after {self.updates} updates"
 
 
+class Trials:
+    """Trials of one program: how it trains as it is, and how long an update takes, is found out only once."""
+
+    def __init__(self, program: Program, seeds: int = SEEDS) -> None:
+        self._program = program
+        self._seeds = range(seeds)
+        self._once: float | None = None
+        self._before: dict[tuple, float] = {}
+
+    def compare(
+        self,
+        mend: Callable[[Program], None],
+        judge: Callable[[Program], float] | None = None,
+        updates: int | None = None,
+        to_the_end: bool = False,
+    ) -> Comparison:
+        """Train copies with and without a fix, from the same weights on the same batches; return both results.
+
+        judge: program -> number, larger is better; default `training_loss`. It is asked after the last update. A
+        training has MOST updates, or as many as `updates` asks for, up to three times MOST; less where one update is
+        so long that all trainings would take more than SECONDS. A training that raises counts as minus infinity. Where
+        even FEWEST updates take too long, nothing is tried. Unless `to_the_end`, it ends as soon as the fix has lost.
+        """
+        judge = judge or training_loss
+        if self._once is None:
+            self._once = seconds_of_an_update(self._program)
+        updates = updates_for(self._once, 2 * len(self._seeds), max(updates or 0, MOST))
+        if not updates:
+            return Comparison([], [], 0, "too slow to be tried")
+        before, after = [], []
+        for seed in self._seeds:
+            before.append(self._as_it_is(judge, updates, seed))
+            after.append(_trained(self._program, mend, judge, updates, seed))
+            if min(after) <= max(before) and not to_the_end:
+                break
+        return Comparison(before, after, updates, judge.__doc__.split(".")[0].split(":")[0].lower())
+
+    def _as_it_is(self, judge: Callable, updates: int, seed: int) -> float:
+        key = (judge, updates, seed)
+        if key not in self._before:
+            self._before[key] = _trained(self._program, None, judge, updates, seed)
+        return self._before[key]
+
+
 def compare(
     program: Program,
     mend: Callable[[Program], None],
@@ -55,23 +102,8 @@ def compare(
     updates: int | None = None,
     seeds: int = SEEDS,
 ) -> Comparison:
-    """Train copies of a program with and without a fix, from the same weights on the same batches; return both results.
-
-    judge: program -> number, larger is better; default `training_loss`. It is asked after the last update. A training
-    has MOST updates, or as many as `updates` asks for, up to three times MOST; less only where one update is so long
-    that all trainings would take much more than SECONDS. A training that raises counts as minus infinity. Where even
-    FEWEST updates take too long, nothing is tried.
-    """
-    judge = judge or training_loss
-    most = most_updates(program, 2 * seeds)
-    if most < FEWEST:
-        return Comparison([], [], most, "too slow to be tried")
-    updates = min(max(updates or 0, most), 3 * most)
-    results: dict[bool, list[float]] = {False: [], True: []}
-    for seed in range(seeds):
-        for with_fix in (False, True):
-            results[with_fix].append(_trained(program, mend if with_fix else None, judge, updates, seed))
-    return Comparison(results[False], results[True], updates, judge.__doc__.split(".")[0].split(":")[0].lower())
+    """Train copies of a program with and without a fix, with each seed to the end: see `Trials.compare`."""
+    return Trials(program, seeds).compare(mend, judge, updates, to_the_end=True)
 
 
 def _trained(program: Program, mend: Callable | None, judge: Callable, updates: int, seed: int) -> float:
@@ -128,7 +160,18 @@ def _first(loader: Any, count: int) -> Iterator[Any]:
 
 
 def most_updates(program: Program, trainings: int) -> int:
-    """Return how many updates each of some trainings may have; FEWEST may take twice as long as they should."""
+    """Return how many updates each of some trainings may have, MOST at most; 0 where even FEWEST are too many."""
+    return updates_for(seconds_of_an_update(program), trainings, MOST)
+
+
+def updates_for(once: float, trainings: int, wished: int) -> int:
+    """Return how many updates each of some trainings may have if one takes `once`; FEWEST may take somewhat longer."""
+    once *= trainings
+    return affordable(min(wished, 3 * MOST), FEWEST, once, SECONDS) if FEWEST * once < 1.5 * SECONDS else 0
+
+
+def seconds_of_an_update(program: Program) -> float:
+    """Return how long an update of a copy takes; 0.0 if it raises, as it will raise in the trial again."""
     trial = in_this_process(program.copy())
     begins = []
     step = trial.train_step or usual_step
@@ -141,11 +184,10 @@ def most_updates(program: Program, trainings: int) -> int:
     with randomness.frozen_randomness(0), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            train(trial, 5)
-        except Exception:  # it will raise in the trial again
-            return FEWEST
-    one = trainings * fastest(begins)
-    return affordable(MOST, FEWEST, one, SECONDS) if FEWEST * one < 2 * SECONDS else 0
+            train(trial, 4)
+        except Exception:  # whatever the user's pieces raise
+            return 0.0
+    return fastest(begins)
 
 
 def on(thing: Any, device: torch.device | str) -> Any:

@@ -1,7 +1,7 @@
 import math
 
 from labkit.doctor.rules.mends import learning_rate_times
-from labkit.doctor.trial import Comparison, compare, training_loss
+from labkit.doctor.trial import Comparison, Trials, compare, training_loss, updates_for
 from tests.doctor.small import program
 
 
@@ -35,3 +35,28 @@ def test_a_fix_of_what_goes_wrong_in_a_new_way_each_time():
     assert Comparison([-0.8, -3.2, -1.4], [-0.10, -0.16, -0.15], 80, "loss").helps
     assert not Comparison([-0.8, -3.2, -1.4], [-0.70, -0.50, -0.60], 80, "loss").helps
     assert not Comparison([-0.8, -3.2, -1.4], [-0.10, -0.81, -0.15], 80, "loss").helps
+
+
+def test_a_fix_that_has_lost_is_tried_no_further_and_the_program_as_it_is_only_once():
+    asked = []
+
+    def judge(one):
+        """How many updates were made."""
+        asked.append(one)
+        return one.context.get("better", 0.0) - 0.1 * len(one.context)
+
+    trials = Trials(program())
+    lost = trials.compare(lambda one: one.context.update(better=0.0), judge, 12)
+    assert (len(lost.before), len(lost.after), lost.helps, len(asked)) == (1, 1, False, 2)
+    won = trials.compare(lambda one: one.context.update(better=1.0), judge, 12)
+    assert (won.before, won.after, won.helps, len(asked)) == ([0.0] * 3, [0.9] * 3, True, 2 + 5)
+    whole = trials.compare(lambda one: None, judge, 12, to_the_end=True)
+    assert (whole.before, whole.after, len(asked)) == ([0.0] * 3, [0.0] * 3, 7 + 3)
+
+
+def test_how_many_updates_a_trial_may_have():
+    assert updates_for(0.0, 6, 80) == 80
+    assert updates_for(0.0, 6, 1000) == 240  # three times as many as usual
+    assert updates_for(0.02, 6, 80) == 25  # 3 s for six trainings
+    assert updates_for(0.05, 6, 80) == 12  # the fewest, in 3.6 s
+    assert updates_for(0.07, 6, 80) == 0  # even these would take 5 s
