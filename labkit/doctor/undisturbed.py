@@ -6,9 +6,10 @@ globals that methods use.
 """
 
 import functools
+import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FunctionType, ModuleType
 
 import torch
@@ -30,13 +31,18 @@ def undisturbed(program: Program) -> Iterator[None]:
         tensor.grad = gradient
         kept.hold(gradient)
     try:
-        with warnings.catch_warnings(), torch.inference_mode(False), torch.enable_grad():
+        with warnings.catch_warnings(), torch.inference_mode(False), torch.enable_grad(), _uncompiled():
             warnings.simplefilter("ignore")
             yield
     finally:
         for put_back in rebind:
             put_back()
         kept.put_back()
+
+
+def _uncompiled() -> AbstractContextManager:
+    """Run compiled models and functions as they were written: compiled code knows nothing of hooks on its layers."""
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
 
 
 def users_classes(program: Program) -> list[type]:

@@ -7,6 +7,8 @@ import torch.nn as nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from labkit.doctor import examine
+from labkit.doctor.probe.evaluation_answers import exaggerated
+from labkit.doctor.undisturbed import undisturbed
 from labkit.errors import LabkitError
 from labkit.keeping import same_bits
 from tests.doctor.small import program
@@ -20,6 +22,21 @@ def pieces(**changes) -> dict:
 def test_a_healthy_program_has_no_finding():
     report = examine(**pieces())
     assert report.findings == [] and not report.failed
+
+
+def test_a_compiled_model_is_examined_as_it_was_written():
+    """Compiled code runs without the hooks by which the probes look into layers."""
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2))
+    compiled = torch.compile(model, backend="eager")
+    compiled(torch.ones(2, 6))
+    report = examine(**pieces(model=compiled, optimizer=torch.optim.Adam(model.parameters(), lr=1e-2)))
+    assert report.findings == []
+    parts = program(model=compiled)
+    with undisturbed(parts):
+        handle = exaggerated(model[2], 2.0)
+        twice = compiled(torch.ones(2, 6))
+        handle.remove()
+    torch.testing.assert_close(twice, 2 * model(torch.ones(2, 6)))
 
 
 def test_nothing_of_the_callers_changes():

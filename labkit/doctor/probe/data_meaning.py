@@ -25,8 +25,9 @@ class MeaningEvidence:
     """How well one part of the samples predicts classes of others: shares that are right, None where not examined.
 
     train, val: each sample from all others of its part. across: validation from training. chance_train, chance_val: the
-    best of 20 times with shuffled targets. renamed: the class names of validation, in the order of training's, that
-    make most of them right, and across_renamed: how many then.
+    best of 20 times with shuffled targets; chance_across: of what is said across, against shuffled ones. renamed: the
+    class names of validation, in the order of training's, that make most of them right, and across_renamed: how many
+    then.
     """
 
     samples: int = 0
@@ -35,6 +36,7 @@ class MeaningEvidence:
     across: float | None = None
     chance_train: float = 0.0
     chance_val: float = 0.0
+    chance_across: float = 0.0
     renamed: tuple[int, ...] = ()
     across_renamed: float = 0.0
 
@@ -59,6 +61,7 @@ def look_at_meaning(seen: dict[str, Samples | None]) -> MeaningEvidence:
     weights = _solve(mine, functional.one_hot(y, len(known)).double())
     said = (k[len(y) :, : len(y)] @ weights).argmax(1)
     found.across = (said == z).double().mean().item()
+    found.chance_across = max((said == z[order]).double().mean().item() for order in _shuffled(len(z)))
     found.renamed, found.across_renamed = _renamed(said, z, len(known))
     return found
 
@@ -115,12 +118,16 @@ def predicted(k: Tensor, targets: Tensor) -> Tensor:
 
 
 def _alone(k: Tensor, y: Tensor, classes: int) -> tuple[float, float]:
-    draw = torch.Generator().manual_seed(0)
-    orders = [torch.arange(len(y)), *(torch.randperm(len(y), generator=draw) for _ in range(SHUFFLES))]
+    orders = [torch.arange(len(y)), *_shuffled(len(y))]
     rows = torch.cat([functional.one_hot(y[order], classes).double() for order in orders], 1)
     said = predicted(k, rows).unflatten(1, (len(orders), classes)).argmax(2)
     right = [(said[:, number] == y[order]).double().mean().item() for number, order in enumerate(orders)]
     return right[0], max(right[1:])
+
+
+def _shuffled(count: int) -> list[Tensor]:
+    draw = torch.Generator().manual_seed(0)
+    return [torch.randperm(count, generator=draw) for _ in range(SHUFFLES)]
 
 
 def _renamed(said: Tensor, truth: Tensor, classes: int) -> tuple[tuple[int, ...], float]:

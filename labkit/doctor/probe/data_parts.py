@@ -1,5 +1,6 @@
 """Training and validation beside each other: samples in both, samples that come again, other preparation."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,8 @@ def look_at_parts(seen: dict[str, Samples | None], loaders: dict[str, Any]) -> P
     found.compared = len(val.inputs)
     if rich:
         found.in_both = 0 if equal_by_chance(train.inputs, val.inputs) else _overlap(mine, val)
+        if _phrases(train.inputs, mine, found.in_both / found.compared):
+            found.in_both = 0
         found.in_both = max(found.in_both, min(shared_places(loaders["train"], loaders["val"]), found.compared))
     if train.inputs.shape[1:] != val.inputs.shape[1:]:
         found.shapes = tuple(train.inputs.shape[1:]), tuple(val.inputs.shape[1:])
@@ -62,6 +65,13 @@ def equal_by_chance(train: Tensor, val: Tensor, most: int = 200) -> bool:
     differ = torch.stack([(row != mine).sum(1) for row in other])
     equal, almost = int((differ == 0).any(1).sum()), int((differ == 1).any(1).sum())
     return 2 * almost > equal
+
+
+def _phrases(inputs: Tensor, mine: list[int], share: float) -> bool:
+    """Say whether equal rows are phrases of a language: tokens, and training repeats its own nearly as often."""
+    if inputs.is_floating_point() or inputs.dim() != 2 or share > 0.5:
+        return False
+    return sum(count for count in Counter(mine).values() if count > 1) > 0.5 * share * len(mine)
 
 
 def _rich(inputs: Tensor) -> bool:

@@ -25,7 +25,8 @@ class AnswersEvidence:
 
     by_chance: the same input twice, other random numbers. dropouts: layers whose dropout was active then. several:
     whether the evaluation asks for the same input several times. own_mode: classes with a `train` of their own.
-    by_history: the same input after another one, and fresh. by_neighbours: the same samples in another company.
+    by_history: the same input after another one, and fresh; None where the model begins afresh with the first input.
+    by_neighbours: the same samples in another company.
     batch_statistics: layers that normalise with the batch in evaluation mode. mixed: reshapes that swap two axes as
     (layer, shape before, shape after). affine: how far f(a) + f(b) - f(c) is from f(a + b - c). layers: weight layers
     that were called.  orderless: whether swapping steps of the input changes
@@ -86,7 +87,10 @@ def _chance_and_history(program: Program, inputs: list[tuple], seen: AnswersEvid
     seen.by_chance = difference(first, other_seed)
     seen.by_history = difference(first, again)
     if len(inputs) > 1 and not seen.by_history and samples(inputs[0]) == samples(inputs[1]):
-        seen.by_history = difference(answer(model, inputs[1]), answer(fresh(program).eval(), inputs[1]))
+        alone = fresh(program).eval()
+        seen.by_history = difference(answer(model, inputs[1]), answer(alone, inputs[1]))
+        if seen.by_history and not difference(first, answer(alone, inputs[0])):
+            seen.by_history = None  # a series in pieces: the model forgets where the first one begins
 
 
 def _company(program: Program, inputs: tuple, seen: AnswersEvidence) -> None:

@@ -49,7 +49,7 @@ def validation_labels_of_others(evidence: Evidence) -> Finding | None:
     seen = evidence.data.meaning
     if seen.val is None or not _clear(seen.train, seen.chance_train):
         return None
-    if max(seen.val, seen.across) > seen.chance_val or seen.across_renamed > seen.chance_val + CLEAR:
+    if seen.val > seen.chance_val or seen.across > seen.chance_across or seen.across_renamed > seen.chance_val + CLEAR:
         return None
     return Finding(
         "label_misaligned",

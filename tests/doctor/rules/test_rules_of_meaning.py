@@ -6,7 +6,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from labkit.doctor import examine
 from labkit.doctor.probe.data_meaning import look_at_meaning, predicted
-from labkit.doctor.probe.data_parts import equal_by_chance
+from labkit.doctor.probe.data_parts import equal_by_chance, look_at_parts
 from labkit.doctor.probe.data_reading import Samples
 
 CLASSES = 3
@@ -90,3 +90,27 @@ def test_equal_rows_by_chance_have_neighbours_that_differ_in_one_place() -> None
     assert equal_by_chance(rows[:300], rows[300:])
     texts = torch.randint(0, 50, (400, 12), generator=draw)
     assert not equal_by_chance(texts[:300], texts[250:350])
+
+
+def test_balanced_training_and_rare_classes_in_validation() -> None:
+    x, y = clouds(900)
+    held, rare = (y[300:] == 0).nonzero()[:, 0], (y[300:] != 0).nonzero()[:15, 0]
+    x_val, y_val = (part[300:][torch.cat([held[:135], rare])] for part in (x, y))
+    train = Samples(x[:300], y[:300])
+    found = look_at_meaning({"train": train, "val": Samples(x_val, y_val)})
+    assert found.across > found.chance_across
+    order = torch.randperm(150, generator=torch.Generator().manual_seed(1))
+    found = look_at_meaning({"train": train, "val": Samples(x_val, y_val[order])})
+    assert found.across <= found.chance_across
+
+
+def test_phrases_come_again_and_copies_of_rare_texts_do_not() -> None:
+    draw = torch.Generator().manual_seed(3)
+    words = torch.randint(0, 26, (12, 5), generator=draw)
+    text = words[torch.randint(0, 12, (1600,), generator=draw)].flatten()
+    windows = text.unfold(0, 20, 5)
+    for rows, copies, expected in ((windows, 0, 0), (torch.randint(0, 26, (1500, 20), generator=draw), 60, 60)):
+        x, val = rows[:1000], torch.cat([rows[1000:1200], rows[:copies]])
+        loaders = {"train": DataLoader(TensorDataset(x), 10), "val": DataLoader(TensorDataset(val), 10)}
+        assert look_at_parts({"train": Samples(x), "val": Samples(val)}, loaders).in_both == expected
+    assert set(map(tuple, windows[1000:1200].tolist())) & set(map(tuple, windows[:1000].tolist()))

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.data import DataLoader
 
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.probe.data import DataEvidence
@@ -90,6 +91,19 @@ def remembering(remembers):
     return With(forward, net=mlp(6, 8, 2), seen=[])
 
 
+def in_pieces(begins_afresh):
+    """A series in pieces: the state goes on, and the model knows its first piece (or does not)."""
+
+    def forward(self, x):
+        if begins_afresh and (x[0, 0] == 9).item():
+            self.state = 0.0
+        out = self.net(x + self.state)
+        self.state = out.detach().mean()
+        return out
+
+    return With(forward, net=mlp(6, 8, 2), state=0.0)
+
+
 def weighed_over(dim):
     return With(
         lambda self, x: self.out(x * torch.softmax(self.score(x), dim)), score=nn.Linear(6, 6), out=nn.Linear(6, 2)
@@ -165,6 +179,15 @@ def test_a_fault_is_found_and_its_twin_left_alone(name):
     assert all((finding.what, finding.why, finding.fix, finding.verify) for finding in findings.values())
     torch.manual_seed(0)
     assert found(program(healthy())) == {}
+
+
+@pytest.mark.parametrize("begins_afresh", [True, False])
+def test_a_state_that_goes_on_through_the_pieces_of_a_series(begins_afresh):
+    x = torch.randn(320, 6, generator=torch.Generator().manual_seed(2))
+    x[0, 0] = 9
+    pieces = program(in_pieces(begins_afresh), x)
+    pieces.train_loader = DataLoader(pieces.train_loader.dataset, 32)
+    assert ("state_carried_over" in found(pieces)) is not begins_afresh
 
 
 def test_hidden_layers_are_named_with_their_fix():
