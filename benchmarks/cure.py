@@ -58,17 +58,16 @@ def outcome(program: Program) -> tuple[str, str]:
     return "cured" if enough else "not cured", f"ill {ill:.3f}, mended {mended:.3f}, twin {healthy:.3f}"
 
 
-def named(name: str) -> tuple[str, str, str, float]:
-    """Return the name of a program of the corpus, what became of it, the figures, and how many seconds that took."""
+def told(program: Program) -> tuple[str, str, str, float]:
+    """Return the name of a program, what became of it, the figures, and how many seconds that took."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    program = next(each for each in corpus() if each.name == name)
     begin = time.perf_counter()
     try:
         result, figures = outcome(program)
     except Exception:  # an error of the doctor is counted, not hidden
         result, figures = "not cured", f"the doctor failed\n{traceback.format_exc(limit=-3)}"
-    return name, result, f"[{program.fault}]: {figures}", time.perf_counter() - begin
+    return program.name, result, f"[{program.fault}]: {figures}", time.perf_counter() - begin
 
 
 def main() -> None:
@@ -78,16 +77,17 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="end with one JSON line")
     options = parser.parse_args()
     words = options.only.split(",")
-    names = [
-        program.name
+    chosen = [
+        program
         for program in corpus()
         if program.mechanical and any(word in program.name or word == program.fault for word in words)
     ]
     counts = {"cured": 0, "not cured": 0, "not found": 0}
     with ProcessPoolExecutor(options.workers, multiprocessing.get_context("spawn")) as pool:
-        for number, (name, result, figures, seconds) in enumerate(pool.map(named, names), 1):
+        results = pool.map(told, chosen) if options.workers > 1 else map(told, chosen)
+        for number, (name, result, figures, seconds) in enumerate(results, 1):
             counts[result] += 1
-            print(f"{number:3}/{len(names)} {result:10} {name} {figures} ({seconds:.1f} s)", flush=True)
+            print(f"{number:3}/{len(chosen)} {result:10} {name} {figures} ({seconds:.1f} s)", flush=True)
     table = {"curable": sum(counts.values()), **{name.replace(" ", "_"): count for name, count in counts.items()}}
     print("\n".join(f"{name:12}{value}" for name, value in table.items()))
     if options.json:

@@ -20,7 +20,7 @@ class Cure:
 
     program: the mended pieces, not trained any further than the original's were. applied: the findings whose fixes it
     has. left: what an examination of the mended program says. comparison: copies of the program before and after,
-    trained beside each other. learns: whether the mended ones did better, or are better than they were untrained.
+    trained beside each other. learns: whether the mended ones became better than they were untrained.
     """
 
     program: Program
@@ -67,7 +67,7 @@ def cure(report: Report, examine: Callable[..., Report]) -> Cure:
     if not applied:
         raise LabkitError(f"No fix of {report.findings[0].fault} could be applied here: the code is yours to write.")
     comparison = _compared(report.program, applied)
-    return Cure(program, applied, left, comparison, comparison.helps or _learns(program, applied, comparison))
+    return Cure(program, applied, left, comparison, _learns(program, applied, comparison))
 
 
 def _try(program: Program, finding: Finding, examine: Callable[..., Report]) -> tuple[Finding, Program, Report] | None:
@@ -91,7 +91,7 @@ def _try(program: Program, finding: Finding, examine: Callable[..., Report]) -> 
             reached = fmean(comparison.after or [reached])
             if comparison.helps and not finding.confirm:
                 return chosen, copy, left
-        results.append(((gone, reached), (chosen, copy, left)))
+        results.append(((gone, -len(left.findings), reached), (chosen, copy, left)))
     return max(results, key=lambda result: result[0])[1] if results else None
 
 
