@@ -147,7 +147,7 @@ def repeats(program: dict) -> float:
     return float(list(program["split"]()) == list(program["split"]()))
 
 
-@broken("unseeded_split", effect="silent", epochs=1, gap=1.0, measure=repeats, mechanical=True)
+@broken("unseeded_split", effect="silent", epochs=1, gap=1.0, measure=repeats)
 def split_by_a_generator_without_seed(sound: bool) -> dict:
     data = TensorDataset(*tasks.digits(800))
 
