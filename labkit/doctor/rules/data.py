@@ -9,6 +9,7 @@ from labkit.doctor.rules import (
     data_meaning,
     data_order,
     data_parts,
+    data_turned,
     data_values,
     data_workers,
 )
@@ -22,6 +23,7 @@ RULES = [
     *data_groups.RULES,
     *data_left_out.RULES,
     *data_masks.RULES,
+    *data_turned.RULES,
     *data_lag.RULES,
     *data_workers.RULES,
 ]
