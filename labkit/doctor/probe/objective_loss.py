@@ -191,7 +191,8 @@ def _pairing(view: View, seen: LossEvidence) -> None:
     varied = (targets.reshape(count, -1) - targets.reshape(count, -1)[0]).abs().max() > 0
     if varied and seen.outputs != seen.targets and outputs.numel() == targets.numel():
         seen.unpaired = stays(lambda order: targets[order], targets.flip(0) * 0.5 + 0.2 * targets.std())
-    if targets.dim() == 2 and 2 <= targets.shape[1] <= 8 and outputs.shape != targets.shape:
+    alike = outputs.shape == targets.shape and (seen.regression or seen.logistic)
+    if targets.dim() == 2 and 2 <= targets.shape[1] <= 8 and not alike:
         for column in range(targets.shape[1]):
             if (targets[:, column] - targets[0, column]).abs().max() == 0:
                 continue

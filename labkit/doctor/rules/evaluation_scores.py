@@ -31,7 +31,12 @@ def right_is_not_better(evidence: Evidence) -> Finding | None:
     if not seen.reads or seen.right is None or seen.wrong is None or seen.right > seen.wrong:
         return None
     loss = evidence.objective.loss
-    if loss is None or loss.right is None or not loss.right < loss.wrong or not evidence.objective.as_loaded:
+    if (
+        loss is None
+        or loss.right is None
+        or not _clearly_less(loss.right, loss.wrong)
+        or not evidence.objective.as_loaded
+    ):
         return None  # the loss, too, has another opinion of what a right answer is: a distance, for example
     return _wrong(
         f"A model that is always right gets {seen.right:.3g}, one that is always wrong {seen.wrong:.3g}.",
@@ -155,6 +160,10 @@ def wrong_threshold(evidence: Evidence) -> Finding | None:
         "0.5, once",
         "outputs made from the targets get the best score there is, whatever their size",
     )
+
+
+def _clearly_less(one: float, other: float) -> bool:
+    return one < other - 0.05 * max(abs(one), abs(other))
 
 
 def _close(one: float, other: float, seen) -> bool:

@@ -82,6 +82,17 @@ def test_a_column_against_a_row_and_a_column_of_weights():
     assert (paired.unpaired, paired.unpaired_column) == (False, None)
 
 
+@pytest.mark.parametrize(("columns", "unpaired"), [(slice(1, 2), 1), (1, None)])
+def test_a_column_of_weights_beside_two_classes(columns, unpaired):
+    draw = torch.Generator().manual_seed(1)
+    rows = torch.stack([torch.arange(12) % 2, torch.rand(12, generator=draw)], 1)
+
+    def weighted(x: Tensor, target: Tensor) -> Tensor:
+        return (F.cross_entropy(x, target[:, 0].long(), reduction="none") * target[:, columns]).mean()
+
+    assert seen(weighted, torch.randn(12, 2, generator=draw), rows).unpaired_column == unpaired
+
+
 def test_several_labels_are_counted():
     marks = torch.tensor([[1.0, 0, 1], [0, 1, 0], [0, 0, 0], [1, 0, 0]])
     assert seen(F.cross_entropy, LOGITS, marks).several == 0.5

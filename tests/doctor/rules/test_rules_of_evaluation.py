@@ -203,3 +203,26 @@ def test_a_score_that_is_infinite_without_any_error():
     program = Program(model, nn.MSELoss(), optimizer, train, validation, evaluate=decibels)
     assert gather(program).evaluation.scores.right == float("inf")
     assert "metric_wrong" not in {finding.fault for finding in diagnose(gather(program))}
+
+
+def weighed_labels(out, target):
+    losses = torch.nn.functional.cross_entropy(out, target[:, 0].long(), reduction="none")
+    return (losses * target[:, 1]).mean()
+
+
+@torch.no_grad()
+def labels_only(model, loader):
+    model.eval()
+    return torch.cat([(model(x).argmax(1) == target[:, 0]).float() for x, target in loader]).mean().item()
+
+
+def test_targets_with_a_column_of_weights_are_no_answers():
+    torch.manual_seed(0)
+    data = TensorDataset(X, torch.stack([(Y > 0).float(), torch.ones(len(Y))], 1))
+    model = nn.Linear(6, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loaders = DataLoader(data, 16), DataLoader(data, 48)
+    program = Program(model, weighed_labels, optimizer, *loaders, evaluate=labels_only)
+    evidence = gather(program)
+    assert evidence.evaluation.scores.right < evidence.evaluation.scores.wrong
+    assert "metric_wrong" not in {finding.fault for finding in diagnose(evidence)}
