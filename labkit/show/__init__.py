@@ -19,7 +19,7 @@ from labkit.show.quiz import Quiz, quiz
 from labkit.show.resuming import resume_ladder, resuming, resuming_picture
 from labkit.show.runs import runs_curves
 from labkit.show.schedules import schedule_explorer, schedule_picture
-from labkit.show.speed import beside, calls, timelines
+from labkit.show.speed import beside, calls, timelines, workers_control, workers_picture
 from labkit.show.storage import storage_strip
 from labkit.show.switches import switches, switches_control
 from labkit.show.tensor_controls import broadcasting_control, storage_control
@@ -82,4 +82,6 @@ __all__ = [
     "timelines",
     "underflow",
     "underflow_picture",
+    "workers_control",
+    "workers_picture",
 ]

@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from labkit.errors import DataError
+from labkit.show.controls import Control
 from labkit.show.picture import Picture
 from labkit.show.style import INK, QUIET, SERIES, course_style, new_figure
 from labkit.speed import Comparison, Operations, Record, Timeline
+from labkit.speed.simulation import simulated
 from labkit.speed.timeline import WAITING
 
 OWN, RECORDED = (SERIES[0].color, ""), ("#cfe4f1", "////")  # fill and hatching: known apart in grey, too
@@ -49,10 +51,9 @@ def beside(found: Comparison, name: str, records: Sequence[Record] = ()) -> Pict
         panel.grid(visible=False, axis="y")
         panel.set(title=f"Times as fast as “{own[0][0]}” on the same device", xlabel="times as fast")
     others = "; ".join(
-        f"{title}: " + ", ".join(f"{way} {ratio:.3g} times" for way, ratio, _ in figures[1:])
-        for title, figures, _ in groups
+        f"{title}: " + ", ".join(f"{way} {ratio:.3g}" for way, ratio, _ in figures[1:]) for title, figures, _ in groups
     )
-    return Picture(figure, data, f"As fast as {own[0][0]}: {others}.")
+    return Picture(figure, data, f"Compared with “{own[0][0]}”, times as fast. {others}.")
 
 
 def timelines(found: Mapping[str, Timeline]) -> Picture:
@@ -73,7 +74,7 @@ def timelines(found: Mapping[str, Timeline]) -> Picture:
                 pieces = [(one.begin, one.end - one.begin) for one in line.intervals if one.kind == kind]
                 look = {"facecolor": fill, "hatch": hatch, "edgecolor": INK, "linewidth": 0.6}
                 panel.broken_barh(pieces, (place - 0.35, 0.7), label=label if place == 0 else None, **look)
-        names = [f"{name}\nwaits {line.waiting_share:.0%}" for name, line in found.items()]
+        names = [f"{name}\n{line.waiting_share:.0%} waiting" for name, line in found.items()]
         panel.set_yticks(range(len(found)), names)
         panel.invert_yaxis()
         panel.grid(visible=False, axis="y")
@@ -84,7 +85,7 @@ def timelines(found: Mapping[str, Timeline]) -> Picture:
         for name, line in found.items()
         for one in line.intervals
     ]
-    shares = ", ".join(f"{name} waits {line.waiting_share:.0%} of the time" for name, line in found.items())
+    shares = ", ".join(f"{name}: {line.waiting_share:.0%} waiting" for name, line in found.items())
     return Picture(figure, data, f"What the loop does when: {shares}.")
 
 
@@ -119,3 +120,16 @@ def calls(found: Operations, deepest: int = 3) -> Picture:
     most = found.rows[0]
     summary = f"One call takes {end:.3g} ms ({', '.join(top[:6])}); most time of its own has {most['operation']}."
     return Picture(figure, data, summary)
+
+
+def workers_picture(load: float = 40.0, compute: float = 20.0, workers: int = 0) -> Picture:
+    """Draw a loop whose batches take `load` milliseconds to make and `compute` to train on, with so many workers."""
+    name = "no workers" if workers == 0 else f"{workers} {'worker' if workers == 1 else 'workers'}"
+    return timelines({name: simulated(load, compute, workers)})
+
+
+def workers_control() -> Control:
+    """Return a control over the time to make a batch, the time to compute with it, and the number of workers."""
+    return Control(
+        workers_picture, load=[40.0, 10.0, 20.0, 80.0], compute=[20.0, 5.0, 10.0, 40.0], workers=[0, 1, 2, 3, 4, 8]
+    )

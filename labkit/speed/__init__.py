@@ -6,6 +6,7 @@ from labkit.speed.compiling import CountingBackend, graph_breaks, graphs_after, 
 from labkit.speed.measurements import MEASUREMENTS, measure
 from labkit.speed.operations import Operations, profile_operations
 from labkit.speed.recorded import Record, record, records
+from labkit.speed.simulation import simulated
 from labkit.speed.timeline import Timeline, timeline
 from labkit.speed.waits import Waits
 
@@ -25,6 +26,7 @@ __all__ = [
     "profile_operations",
     "record",
     "records",
+    "simulated",
     "timeline",
     "translated",
     "updates",

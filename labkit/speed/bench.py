@@ -27,7 +27,7 @@ class Bench:
     def batch_size(self) -> int:
         """Pictures in a batch: what a CPU computes in a moment, and what a GPU needs to have work."""
         if self.device.type == "cpu":
-            return 8 if self.quick else 64
+            return 8 if self.quick else 32
         return 256 if self.quick else 1024
 
     @property
@@ -43,7 +43,7 @@ class Bench:
     @property
     def seconds(self) -> float:
         """After how long no further round begins, once there are three."""
-        return 2.0 if self.quick else 60.0
+        return 2.0 if self.quick else 20.0
 
     def network(self) -> nn.Module:
         """Return the convolutional network of the course on the device, with the same weights each time."""

@@ -8,6 +8,8 @@ import torch._dynamo
 
 from labkit.table import Table
 
+BRANCH = "a branch on the value of a tensor"
+
 
 class CountingBackend:
     """A backend for `torch.compile` that counts the graphs it is given and runs them as they are.
@@ -52,7 +54,9 @@ def graph_breaks(function: Callable, *arguments: object) -> Table:
     rows = []
     for found in explained.break_reasons:
         place = found.user_stack[-1]
-        rows.append({"line": (place.line or "").strip(), "reason": found.reason.strip().splitlines()[0]})
+        reason = found.reason.strip().splitlines()[0]
+        branch = reason.startswith("generic_jump")  # torch's name for an `if` in the bytecode of Python
+        rows.append({"line": (place.line or "").strip(), "reason": BRANCH if branch else reason})
     return Table(rows, f"{explained.graph_count} graphs, {len(rows)} breaks")
 
 

@@ -59,5 +59,5 @@ def measure(name: str, device: torch.device | str = "cpu", quick: bool = True) -
         ways = wanted.ways(bench)
         if not ways:
             return None
-        found = compare(ways, bench.device, bench.rounds, 1 if quick else 2, wanted.calls, bench.seconds)
+        found = compare(ways, bench.device, bench.rounds, 1, wanted.calls, bench.seconds)
     return found.with_notes(tuple(bench.notes))

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import psutil  # comes along with ipykernel
 import torch
 
 from labkit import devices
+from labkit.data.profiling import cores
 from labkit.durable import write_durably
 from labkit.errors import DataError
 from labkit.runs.surroundings import surroundings
@@ -19,6 +21,7 @@ from labkit.table import Table
 
 FOLDER = Path(__file__).parent / "recorded_devices"
 SCHEMA = 1
+BUSY = 0.5  # programs for each core that want to compute, in the last minute: figures are then worth less
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Record:
     """What was measured on a device, and when.
 
     figures: measurement -> way -> {"milliseconds", "times as fast", "first call"}, the last in milliseconds, too.
-    notes: what could not be measured, in sentences.
+    notes: what could not be measured, in sentences. busy: whether other programs ran at the same time.
     """
 
     device: str
@@ -36,11 +39,13 @@ class Record:
     quick: bool
     figures: dict[str, dict[str, dict[str, float]]]
     notes: tuple[str, ...] = ()
+    busy: bool = False
 
     @property
     def label(self) -> str:
         """The device, the day and the version of torch, as a picture names them."""
-        return f"{self.device}, {self.date}, torch {self.versions['torch']}"
+        shared = ", shared with other programs" if self.busy else ""
+        return f"{self.device}{shared}, {self.date}, torch {self.versions['torch']}"
 
     def table(self) -> Table:
         """Return a row for each way of each measurement."""
@@ -58,6 +63,7 @@ def record(device: torch.device | str = "auto", quick: bool = False, names: Sequ
     told: is called with each measurement's name before it begins, since some take a while.
     """
     device, names = devices.choose(str(device)), [find(name).name for name in names or MEASUREMENTS]
+    busy = psutil.getloadavg()[0] > BUSY * cores()
     figures, notes = {}, []
     for name in names:
         told(name)
@@ -74,7 +80,7 @@ def record(device: torch.device | str = "auto", quick: bool = False, names: Sequ
     else:
         words = devices.describe(device)
         versions["cuda"] = str(torch.version.cuda)
-    return Record(words, device.type, time.strftime("%Y-%m-%d"), versions, quick, figures, tuple(notes))
+    return Record(words, device.type, time.strftime("%Y-%m-%d"), versions, quick, figures, tuple(notes), busy)
 
 
 def figures_of(found: Comparison) -> dict[str, dict[str, float]]:
@@ -120,5 +126,5 @@ def read(path: str | Path) -> Record:
 
 
 def records(*more: str | Path) -> list[Record]:
-    """Return the records that come with the course, then those in the files named; empty names are left out."""
-    return [read(path) for path in [*sorted(FOLDER.glob("*.json")), *filter(None, more)]]
+    """Return the records that come with the course, then those in the files named."""
+    return [read(path) for path in [*sorted(FOLDER.glob("*.json")), *more]]

@@ -38,9 +38,9 @@ class Waits(TorchFunctionMode):
         """Note the call if it waits, and make it. What a call does inside is not noted a second time."""
         kwargs = kwargs or {}
         name = getattr(function, "__name__", "")
-        if waits(name, args, kwargs):
+        if times := waits(name, args, kwargs):
             file, line = _line_of(sys._getframe(1))
-            self.found[file, line, name.strip("_")] += 1
+            self.found[file, line, name.strip("_")] += times
         return function(*args, **kwargs)
 
     def table(self) -> Table:
@@ -52,10 +52,12 @@ class Waits(TorchFunctionMode):
         return Table(rows, f"{self.total} calls wait for the device.")
 
 
-def waits(name: str, args: tuple, kwargs: dict) -> bool:
-    """Say whether a call of torch, by its name and arguments, has to wait for the device."""
+def waits(name: str, args: tuple, kwargs: dict) -> int:
+    """Return how often a call of torch, known by its name and arguments, has to wait for the device."""
     if name in _NUMBERS or name in _DUNDER or name in _SIZES:
         return True
+    if name in ("tensor", "as_tensor"):
+        return _tensors_in(args[0] if args else kwargs.get("data"))  # each of them is read
     if name == "where":
         return len(args) + len(kwargs) == 1  # where(mask) gives places, as many as there are
     if name == "__getitem__":
@@ -65,6 +67,11 @@ def waits(name: str, args: tuple, kwargs: dict) -> bool:
     if name == "to" and args[0].device.type != "cpu":
         return any(str(one) == "cpu" for one in (*args[1:], kwargs.get("device")) if not isinstance(one, torch.Tensor))
     return False
+
+
+def _tensors_in(data: object) -> int:
+    parts = data if isinstance(data, list | tuple) else ()
+    return sum(isinstance(one, torch.Tensor) or _tensors_in(one) for one in parts)
 
 
 def _is_mask(index: object) -> bool:

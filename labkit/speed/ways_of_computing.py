@@ -1,5 +1,6 @@
 """Ways to compute the same update: dtypes, layouts, compiled or not, optimizers, batches, threads."""
 
+import time
 from collections.abc import Callable
 
 import torch
@@ -49,10 +50,12 @@ def compiled(bench: Bench) -> Ways:
     """A chain of small operations as it is written, and translated into one loop."""
     x = torch.linspace(-3, 3, 2**20 if bench.device.type == "cpu" else 2**26, device=bench.device)
     ways: dict[str, Callable] = {"as written": lambda: chain(x)}
+    begin = time.perf_counter()
     fast, problem = translated(chain, x)
     if fast is None:
         bench.notes.append(problem)
     else:
+        bench.notes.append(f"compile: the first call took {time.perf_counter() - begin:.1f} s.")
         ways["compiled"] = lambda: fast(x)
     return ways
 

@@ -31,7 +31,7 @@ def test_recorded_figures_stand_beside_ones_own_labelled_with_device_date_and_ve
     written = [text.get_text() for text in panel.texts]
     assert "recorded: Device there, 2026-01-02, torch 2.9" in written and "8 ×   (1 ms)" in written
     assert [bar.get_hatch() for bar in panel.patches] == ["", "", "////", "////"]
-    assert "recorded: Device there, 2026-01-02, torch 2.9: fast 8 times" in picture.summary
+    assert "recorded: Device there, 2026-01-02, torch 2.9: fast 8" in picture.summary
 
 
 def test_a_record_without_the_measurement_is_left_out():
@@ -41,7 +41,7 @@ def test_a_record_without_the_measurement_is_left_out():
 def test_timelines_show_waiting_hatched_and_name_its_share():
     line = Timeline((Interval("waiting", 0, 30), Interval("computing", 30, 40)))
     picture = timelines({"no workers": line})
-    assert picture.summary == "What the loop does when: no workers waits 75% of the time." and len(picture.data) == 2
+    assert picture.summary == "What the loop does when: no workers: 75% waiting." and len(picture.data) == 2
     with pytest.raises(DataError, match="no timeline"):
         timelines({})
 

@@ -35,7 +35,9 @@ def test_a_branch_on_a_value_makes_two_graphs_of_one_and_is_named():
     assert graphs_after(in_one_graph, calls) == [1, 1, 1]
     assert graphs_after(with_a_branch, calls) == [2, 3, 3]  # the other branch is a graph of its own
     found = graph_breaks(with_a_branch, torch.ones(3))
-    assert [row["line"] for row in found.rows] == ["if x.sum() > 0:"] and found.caption == "2 graphs, 1 breaks"
+    [row] = found.rows
+    assert row == {"line": "if x.sum() > 0:", "reason": "a branch on the value of a tensor"}
+    assert found.caption == "2 graphs, 1 breaks"
     assert graph_breaks(in_one_graph, torch.ones(3)).rows == []
 
 

@@ -20,7 +20,7 @@ LONG = {"workers", "compile"}  # processes that start, a compiler
 def test_all_ways_of_a_measurement_run_and_leave_the_threads_as_they_were(name):
     threads = torch.get_num_threads()
     ways = MEASUREMENTS[name].ways(CPU)
-    assert len(ways) >= 2 and not CPU.notes
+    assert len(ways) >= 2
     for way in ways.values():
         way()
     assert torch.get_num_threads() == threads

@@ -27,6 +27,7 @@ MASK = VALUES > 1
         ("masked_select", lambda: VALUES.masked_select(MASK)),
         ("getitem", lambda: VALUES[MASK]),
         ("where", lambda: torch.where(MASK)),
+        ("tensor", lambda: torch.tensor([1.0, VALUES[0]])),
         ("unique", lambda: VALUES.unique()),
         ("equal", lambda: torch.equal(VALUES, VALUES)),
         ("repeat_interleave", lambda: VALUES.repeat_interleave(torch.tensor([1, 2, 3, 4]))),
@@ -37,6 +38,13 @@ def test_a_call_that_needs_numbers_is_found(call, action):
         action()
     [row] = found.table().rows
     assert (row["call"], row["times"], row["file"]) == (call, 1, "test_waits.py") and found.total == 1
+
+
+def test_a_tensor_made_of_tensors_reads_each_of_them():
+    with Waits() as found:
+        torch.tensor([VALUES[0], [1.0, VALUES[1]], VALUES[2]][::2]), torch.tensor([[VALUES[0], VALUES[1]], [1.0, 2.0]])
+        torch.tensor([1.0, 2.0])
+    assert found.total == 4
 
 
 def test_an_ordinary_update_does_not_wait():

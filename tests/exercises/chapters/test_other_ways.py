@@ -7,6 +7,7 @@ import learning_answers
 import loop_answers
 import models_answers
 import pytest
+import speed_answers
 import tensors_answers
 
 from labkit import exercises
@@ -20,6 +21,7 @@ ANSWERS = {
     "05_training_loop": loop_answers,
     "06_checkpoints": checkpoints_answers,
     "07_when_it_does_not_learn": learning_answers,
+    "08_speed": speed_answers,
 }
 OF_THE_PARTS = {part.name for part in PARTS.values()}  # their other ways are in own_parts
 
