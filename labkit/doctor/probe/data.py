@@ -14,6 +14,7 @@ from labkit.doctor.probe.data_meaning import MeaningEvidence, look_at_meaning
 from labkit.doctor.probe.data_order import OrderEvidence, look_at_order
 from labkit.doctor.probe.data_parts import PartsEvidence, look_at_parts
 from labkit.doctor.probe.data_reading import Samples, draw, has_places, loaders_of, read, size, spread_out, stacked
+from labkit.doctor.probe.data_split import SplitEvidence, look_at_split
 from labkit.doctor.probe.data_turned import TurnedEvidence, look_at_turned
 from labkit.doctor.probe.data_values import ValuesEvidence, look_at_values
 from labkit.doctor.probe.data_workers import WorkersEvidence, look_at_workers
@@ -36,6 +37,7 @@ class DataEvidence:
     groups: GroupsEvidence | None = None
     left_out: LeftOutEvidence | None = None
     turned: TurnedEvidence | None = None
+    split: SplitEvidence | None = None
     lag: dict[str, LagEvidence] = field(default_factory=dict)  # by part
     masks: dict[str, MasksEvidence] = field(default_factory=dict)  # by part
     workers: WorkersEvidence = field(default_factory=WorkersEvidence)
@@ -60,6 +62,7 @@ def look(program: Program, recording: Recording) -> DataEvidence:
         seen.left_out = _or(look_at_left_out, None, samples["train"], loaders)
         if not seen.order.random:
             seen.turned = _or(look_at_turned, None, loaders["train"], samples.get("val"))
+        seen.split = _or(look_at_split, None, program)
         seen.lag = _by_part(look_at_lag, _or(loaders_of, loaders, program))
         seen.workers = _or(look_at_workers, seen.workers, program)
     return seen
