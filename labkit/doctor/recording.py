@@ -41,7 +41,7 @@ def record(program: Program, updates: int = UPDATES, seconds: float = SECONDS, s
             begins.append(time.thread_time())
             if recording.error is not None:
                 break
-            recording.live.append(sum(trace() is not None for trace in recording.traces))
+            recording.live.append(sum(any(trace() is not None for trace in update) for update in recording.traces))
         recording.warnings = [str(warning.message) for warning in said]
     return recording
 
@@ -101,7 +101,8 @@ def _watch_update(recording: Recording, number: int, batch: Any) -> Update:
 
     recorder = Recorder(at_event)
     recorder.update = number
-    watched = watched_model(program.model, update.forwards, recording.traces)
+    recording.traces.append([])
+    watched = watched_model(program.model, update.forwards, recording.traces[-1])
     with watched, watched_loss(program, update.losses), recorder.listening():
         try:
             update.result = _without_graph(program.step(batch))
@@ -140,7 +141,7 @@ def _mark(event: Event, parameters: dict[str, Tensor], recording: Recording) -> 
         if len(losses) == 1 and losses[0].numel() == 1:
             mark.loss = losses[0].item()
         mark.nodes = _count_nodes(losses)
-        tie_to_graph(losses, recording.traces)
+        tie_to_graph(losses, recording.traces[-1])
     return mark
 
 

@@ -107,8 +107,8 @@ class Recording:
     modes_after_evaluation: dict[str, bool] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     optimizers: list[torch.optim.Optimizer] = field(default_factory=list)  # those that stepped, in order
-    live: list[int] = field(default_factory=list)  # graphs that were still alive after each update
-    traces: list[weakref.ref] = field(default_factory=list, repr=False)
+    live: list[int] = field(default_factory=list)  # of how many updates a graph was still alive, after each update
+    traces: list[list[weakref.ref]] = field(default_factory=list, repr=False)
 
     @property
     def error(self) -> Exception | None:

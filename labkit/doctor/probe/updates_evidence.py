@@ -32,7 +32,8 @@ class UpdatesEvidence:
     frozen_moved: parameters without requires_grad that an update moved; zeroed_moved: those whose gradient was set to
     zero before the step; evaluated_in_training: parts that are trained in evaluation mode, although it changes nothing
     in them; thawed, left_frozen: what the evaluation made trainable, or not. attribute_frozen: modules with a plain
-    attribute requires_grad. nodes: operations in the graph of each backward. live: graphs alive after each update.
+    attribute requires_grad. nodes: operations in the graph of each backward. live: after each update, of how many a
+    graph was still alive.
     reset: parameters that something else than an optimizer overwrote, with what was seen. shrunk: by which part
     all weights are made smaller between two steps. along: see Mark, for every step. rates: see RatesEvidence.
     """

@@ -9,6 +9,7 @@ from labkit.doctor.rules.mends import (
     constant_rate,
     learning_rate_times,
     rate_at_steps_times,
+    schedule_of_the_optimizer,
     usual_step_without_penalty,
     without_decay,
     without_penalty,
@@ -18,13 +19,14 @@ from labkit.doctor.trial import validation_score
 
 LARGEST_MOVE = 0.3  # change ÷ size of the weights in one update; healthy ones are near 0.001
 SMALLEST_MOVE = 2e-5
+ENDLESS = ("StepLR", "ExponentialLR")  # they have no last step: nobody means them to reach nothing in three epochs
 EPOCHS = 5  # after so many a warm-up should be over
 
 
 def too_high(evidence: Evidence) -> Finding | None:
     """The loss rises, or the weights move as far as they are large, and a tenth of the rate does better."""
     rates = evidence.updates.rates
-    if rates.first is None or not rates.losses:
+    if rates.first is None or not rates.losses or _class_by_class(evidence):
         return None
     finite = [loss for loss in rates.losses if math.isfinite(loss)]
     exploded = len(finite) < len(rates.losses) and bool(finite)
@@ -48,6 +50,12 @@ def too_high(evidence: Evidence) -> Finding | None:
         weight=3,
         explains=("dead_units", "numeric_instability"),
     )
+
+
+def _class_by_class(evidence: Evidence) -> bool:
+    """Say whether the classes come one after the other: then the loss jumps with any rate."""
+    order = evidence.data.order
+    return order.batches >= 4 and 1 < order.classes <= order.runs <= 2 * order.classes
 
 
 def too_low(evidence: Evidence) -> Finding | None:
@@ -180,6 +188,7 @@ def schedule_of_another(evidence: Evidence) -> Finding | None:
         "scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)  # after the optimizer",
         "scheduler.optimizer is optimizer",
         "05",
+        mend=schedule_of_the_optimizer,
         weight=5,
     )
 
@@ -214,7 +223,7 @@ def schedule_kills(evidence: Evidence) -> Finding | None:
         "print(scheduler.get_last_lr()) over the epochs",
         "05",
         mend=constant_rate,
-        confirm=True,
+        confirm=not (rates.kind in ENDLESS and min(span) < 1e-4 * start),
         updates=int(2.5 * (evidence.updates.batches or 20)),
         weight=5,
         explains=("lr_too_low",),

@@ -6,7 +6,13 @@ import torch
 import torch.nn as nn
 
 from labkit.doctor import examine
+from labkit.doctor.evidence import Evidence
 from labkit.doctor.examine import diagnose, gather
+from labkit.doctor.probe.data import DataEvidence
+from labkit.doctor.probe.data_order import OrderEvidence
+from labkit.doctor.probe.rates import RatesEvidence
+from labkit.doctor.probe.updates_evidence import UpdatesEvidence
+from labkit.doctor.rules import rates
 from tests.doctor.small import program
 
 
@@ -191,3 +197,10 @@ def test_a_warm_up_by_hand_that_is_longer_than_the_training():
 
     assert "the learning rate rises from 1e-08 to" in said(program(train_step=warming(10_000_000)))["lr_too_low"]
     assert "lr_too_low" not in said(program(train_step=warming(50)))
+
+
+@pytest.mark.parametrize(("runs", "said"), [(10, False), (12, False), (150, True)])
+def test_a_loss_that_jumps_says_nothing_of_the_rate_where_class_follows_class(runs, said):
+    data = DataEvidence(order=OrderEvidence(batches=20, classes=10, runs=runs))
+    seen = UpdatesEvidence(rates=RatesEvidence(first=0.1, losses=[2.3, 3.0, 4.0, 5.0, 6.0], ratios=[0.05] * 5))
+    assert (rates.too_high(Evidence(data, None, None, seen, None)) is not None) == said
