@@ -38,6 +38,7 @@ def few_places(evidence: Evidence) -> Finding | None:
         "weights = 1 / torch.bincount(labels)\nsampler = WeightedRandomSampler(weights[labels], len(labels))",
         "len(set(sampler)) is near the number of samples",
         "07",
+        mend=shuffled,
         weight=8,
         explains=("duplicate_samples", "class_imbalance"),
     )

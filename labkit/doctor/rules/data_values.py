@@ -2,6 +2,7 @@
 
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
+from labkit.doctor.rules.batch_mends import filled, finite_samples
 from labkit.doctor.rules.data_mends import standardised, to_one
 
 
@@ -20,6 +21,8 @@ def not_finite(evidence: Evidence) -> Finding | None:
         "kept = x.flatten(1).isfinite().all(1)\nx, y = x[kept], y[kept]  # or fill: x = x.nan_to_num(0.0)",
         "all(x.isfinite().all() for x, y in train_loader)",
         "07",
+        mend=finite_samples,
+        instead=((filled, "x = x.nan_to_num(0.0, posinf=0.0, neginf=0.0)"),),
         weight=9.5,
         explains=("numeric_instability", "lr_too_high", "weights_reset", "step_missing", "loss_scaling"),
     )

@@ -71,6 +71,14 @@ def constant_rate(program: Program) -> None:
             group["lr"] = max(group.get("max_lr", 0.0), group.get("initial_lr", group["lr"]))
 
 
+def schedule_of_the_optimizer(program: Program) -> None:
+    """Let the schedule move the rates of the optimizer that trains."""
+    schedule = program.scheduler
+    for group, rate in zip(program.optimizer.param_groups, schedule.base_lrs, strict=False):
+        group["initial_lr"] = group["lr"] = rate
+    schedule.optimizer = program.optimizer
+
+
 def with_loss(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Program], None]:
     """Return a fix that changes the model's outputs before loss_fn sees them."""
 
@@ -138,3 +146,13 @@ def usual_step_without_penalty(program: Program) -> None:
     """Use the usual five lines, with a loss that acts through the outputs only."""
     usual_five_lines(program)
     without_penalty(program)
+
+
+def logarithm(shares: torch.Tensor) -> torch.Tensor:
+    """Return what a softmax turns into these shares: the loss gets what it takes the softmax of."""
+    return shares.clamp(min=1e-12).log()
+
+
+def logit(shares: torch.Tensor) -> torch.Tensor:
+    """Return what a sigmoid turns into these shares."""
+    return torch.logit(shares, eps=1e-6)

@@ -2,6 +2,7 @@
 
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
+from labkit.doctor.rules.evaluation_mends import dropout_by_mode
 from labkit.doctor.rules.model_mends import not_swapped, read_in_order, rectified, score_by_order, widened
 from labkit.doctor.rules.words import names_of
 
@@ -23,6 +24,7 @@ def by_chance(evidence: Evidence) -> Finding | None:
         "F.dropout(x, p, training=self.training)  # or nn.Dropout as an attribute of the module",
         "torch.equal(model(x), model(x)) after model.eval()",
         "04",
+        mend=dropout_by_mode,
         weight=8,
         explains=("metric_wrong", "dropout_too_high"),
     )

@@ -2,6 +2,7 @@
 
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
+from labkit.doctor.rules.evaluation_mends import looks_only
 from labkit.doctor.rules.words import names_of
 
 
@@ -78,6 +79,7 @@ def frozen_by_evaluation(evidence: Evidence) -> Finding | None:
         "with torch.no_grad():  # in evaluate, in place of requires_grad_(False)\n    ...",
         f"model.get_parameter({names[0]!r}).requires_grad is True after the evaluation",
         "03",
+        mend=looks_only,
         weight=8,
     )
 

@@ -3,7 +3,13 @@
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
 from labkit.doctor.rules.loader_mends import without_single_samples
-from labkit.doctor.rules.model_mends import batches_of, quarter_of_dropout, usual_momentum, without_chance
+from labkit.doctor.rules.model_mends import (
+    batches_of,
+    kept_in_evaluation_mode,
+    quarter_of_dropout,
+    usual_momentum,
+    without_chance,
+)
 from labkit.doctor.rules.words import names_of
 from labkit.doctor.trial import validation_score
 
@@ -24,6 +30,7 @@ def statistics_drift(evidence: Evidence) -> Finding | None:
         f"model.get_submodule({part!r}).eval()  # after every model.train()",
         f"model.get_submodule({name!r}).running_mean is equal before and after an epoch",
         "04",
+        mend=kept_in_evaluation_mode([name.rpartition(".")[0] or name for name in drifted]),
         weight=6,
     )
 

@@ -196,6 +196,22 @@ def batches_of(size: int) -> Callable[[Program], None]:
     return mend
 
 
+def kept_in_evaluation_mode(names: list[str]) -> Callable[[Program], None]:
+    """Return a fix after which some modules stay in evaluation mode, whatever mode the model is set to."""
+
+    def mend(program: Program) -> None:
+        for name in names:
+            part = program.model.get_submodule(name)
+            part.train = _stays_evaluated(part)
+            part.train()
+
+    return mend
+
+
+def _stays_evaluated(part: nn.Module) -> Callable[..., nn.Module]:
+    return lambda mode=True: nn.Module.train(part, False)
+
+
 def usual_momentum(program: Program) -> None:
     """Let every normalisation layer take a tenth of each batch into its running statistics."""
     for module in program.model.modules():

@@ -38,6 +38,7 @@ def equal_units(evidence: Evidence) -> Finding | None:
         f"nn.init.kaiming_uniform_(model.get_parameter({first!r}), nonlinearity='relu')",
         f"model.get_parameter({first!r}).unique(dim=0) has as many rows as the parameter",
         "04",
+        mend=he_weights,
         weight=8,
         explains=("dead_units", "vanishing_gradient", "model_too_weak", "lr_too_low", "lr_too_high", "step_missing"),
     )
@@ -110,6 +111,8 @@ def all_dead(evidence: Evidence) -> Finding | None:
         "nn.init.kaiming_normal_(layer.weight, nonlinearity='relu'); nn.init.zeros_(layer.bias)",
         "(activation > 0).any(dim=0).float().mean() is near 1",
         "04",
+        mend=he_weights,
+        instead=((leaky, ""),),
         weight=7,
         explains=("vanishing_gradient", "model_too_weak", "lr_too_low", "lr_too_high"),
     )

@@ -4,7 +4,7 @@ from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
 from labkit.doctor.probe.objective_loss import floor_of_bounded
 from labkit.doctor.rules import objective_classes, objective_losses, objective_numbers, objective_shapes
-from labkit.doctor.rules.mends import with_loss
+from labkit.doctor.rules.mends import logarithm, logit, with_loss
 from labkit.doctor.rules.objective_losses import EXPLAINS
 
 
@@ -26,6 +26,7 @@ def softmax_twice(evidence: Evidence) -> Finding | None:
         f"# no softmax at the end of the model (after {outputs.layer}): the loss wants logits\n"
         "probabilities = model(inputs).softmax(dim=1)   # only where you read them",
         "outputs.sum(1) is not 1 in every row",
+        mend=with_loss(logarithm),
     )
 
 
@@ -55,6 +56,7 @@ def squashed_before_softmax(evidence: Evidence) -> Finding | None:
         "A softmax wants logits, which may be any numbers; where they are cut off there is no gradient.",
         f"# no {activation} after {outputs.layer}: return its outputs as they are",
         "outputs.min() is below 0 for some batch",
+        mend=with_loss(logit) if activation == "sigmoid" else None,
     )
 
 
@@ -96,6 +98,7 @@ def squashed_before_logits(evidence: Evidence) -> Finding | None:
         f"# return the outputs of {outputs.layer} as they are\n"
         "probabilities = torch.sigmoid(model(inputs))   # only where you read them",
         "outputs.min() is below 0 for some batch",
+        mend=with_loss(logit) if outputs.high <= 1 else None,
     )
 
 

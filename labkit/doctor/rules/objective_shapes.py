@@ -1,13 +1,16 @@
 """What is wrong with the shapes and the size of the loss, and with the step that is predicted."""
 
+from collections.abc import Callable
+
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
 from labkit.doctor.program import Program
-from labkit.doctor.rules.mends import first_output_only, scaled_loss
+from labkit.doctor.rules.batch_mends import in_one_shape
+from labkit.doctor.rules.mends import first_output_only, scaled_loss, with_loss_fn
 from labkit.doctor.trial import validation_score
 
 
-def _broadcast(what: str, fix: str) -> Finding:
+def _broadcast(what: str, fix: str, mend: Callable[[Program], None] | None = None) -> Finding:
     return Finding(
         "shape_broadcast",
         "fail",
@@ -26,6 +29,7 @@ def _broadcast(what: str, fix: str) -> Finding:
             "label_misaligned",
             "metric_wrong",
         ),
+        mend=mend,
     )
 
 
@@ -39,6 +43,7 @@ def every_pair(evidence: Evidence) -> Finding | None:
             f"Outputs have the shape {loss.outputs}, targets {loss.targets}, and the loss stays {loss.value:.4g} when "
             "the targets are given to other samples.",
             "loss = loss_fn(outputs.squeeze(1), targets)   # (N,) and (N,)",
+            mend=with_loss_fn(in_one_shape),
         )
     return _broadcast(
         f"The loss stays {loss.value:.4g} when column {loss.unpaired_column} of the targets {loss.targets} is given to "

@@ -4,7 +4,16 @@ from labkit.doctor.evidence import Evidence
 from labkit.doctor.explain import KINDS, Explanation, explain_exception
 from labkit.doctor.explain.causes import rules
 from labkit.doctor.finding import Finding
+from labkit.doctor.rules.batch_mends import (
+    classes_of_one_hot,
+    in_one_shape,
+    real_targets,
+    targets_without_column,
+    whole_inputs,
+    whole_targets,
+)
 from labkit.doctor.rules.loader_mends import without_single_samples
+from labkit.doctor.rules.mends import with_loss_fn
 from labkit.doctor.rules.update_mends import without_old_graphs
 
 #: From a kind of error to the fault behind it.
@@ -48,8 +57,18 @@ FAULTS = {
 }
 #: An error that is explained and not in the table: the data come in a form that the model or the loss cannot take.
 OTHERWISE = "label_encoding"
-MENDS = {"batch_too_small": without_single_samples, "graph_retained": without_old_graphs}
 UNKNOWN = "raises"  # what the error says is all there is to say
+#: From a kind of error to its fix, where that is mechanical.
+MENDS = {
+    "batchnorm-one-sample": without_single_samples,
+    "backward-twice": without_old_graphs,
+    "index-dtype": whole_inputs,
+    "target-dtype": whole_targets,
+    "target-one-hot": with_loss_fn(classes_of_one_hot),
+    "target-dimensions": targets_without_column,
+    "bce-target-dtype": real_targets,
+    "bce-target-shape": with_loss_fn(in_one_shape),
+}
 
 
 def update_raises(evidence: Evidence) -> Finding | None:
@@ -76,16 +95,15 @@ def _finding(error: Exception, where: str, weight: float) -> Finding:
     name = type(error).__name__
     if explanation is None:
         kind, message = kind_of(error), " ".join(str(error).split())[:200]
-        fault = FAULTS.get(kind, OTHERWISE) if kind else UNKNOWN
         return Finding(
-            fault,
+            FAULTS.get(kind, OTHERWISE) if kind else UNKNOWN,
             "fail",
             f"{where} stops with {name}: {message}",
             f"In short: {KINDS[kind].title}." if kind else "Nothing is learned after that.",
             "# the last line of the traceback that lies in your own file says where",
             "one update runs to its end",
             "05",
-            mend=MENDS.get(fault),
+            mend=MENDS.get(kind),
             weight=weight,
         )
     return Finding(
@@ -96,7 +114,7 @@ def _finding(error: Exception, where: str, weight: float) -> Finding:
         explanation.fix,
         "one update runs to its end",
         explanation.chapter[:2],
-        mend=MENDS.get(fault_of(explanation)),
+        mend=MENDS.get(explanation.row),
         weight=weight,
     )
 
