@@ -15,6 +15,7 @@ from labkit.doctor.probe.data_order import OrderEvidence, look_at_order
 from labkit.doctor.probe.data_parts import PartsEvidence, look_at_parts
 from labkit.doctor.probe.data_reading import Samples, draw, has_places, loaders_of, read, size, spread_out, stacked
 from labkit.doctor.probe.data_split import SplitEvidence, look_at_split
+from labkit.doctor.probe.data_told import ToldEvidence, look_at_told
 from labkit.doctor.probe.data_turned import TurnedEvidence, look_at_turned
 from labkit.doctor.probe.data_values import ValuesEvidence, look_at_values
 from labkit.doctor.probe.data_workers import WorkersEvidence, look_at_workers
@@ -38,6 +39,7 @@ class DataEvidence:
     left_out: LeftOutEvidence | None = None
     turned: TurnedEvidence | None = None
     split: SplitEvidence | None = None
+    told: ToldEvidence | None = None
     lag: dict[str, LagEvidence] = field(default_factory=dict)  # by part
     masks: dict[str, MasksEvidence] = field(default_factory=dict)  # by part
     workers: WorkersEvidence = field(default_factory=WorkersEvidence)
@@ -63,6 +65,7 @@ def look(program: Program, recording: Recording) -> DataEvidence:
         if not seen.order.random:
             seen.turned = _or(look_at_turned, None, loaders["train"], samples.get("val"))
         seen.split = _or(look_at_split, None, program)
+        seen.told = _or(look_at_told, None, recording, samples, _or(loaders_of, loaders, program))
         seen.lag = _by_part(look_at_lag, _or(loaders_of, loaders, program))
         seen.workers = _or(look_at_workers, seen.workers, program)
     return seen

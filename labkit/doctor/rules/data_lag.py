@@ -19,7 +19,9 @@ BETTER = 0.8  # of the best way: so much less the targets give where they stand
 def targets_stand_further_on(evidence: Evidence) -> Finding | None:
     """The target of an input stands some places before or after it."""
     for part, seen in evidence.data.lag.items():
-        if seen.best < SURE * seen.by_chance or seen.own > BETTER * seen.best or seen.best - seen.own < seen.by_chance:
+        if not seen.by_chance > 0 or seen.best < SURE * seen.by_chance or seen.best - seen.own < seen.by_chance:
+            continue
+        if seen.own > BETTER * seen.best:
             continue
         first, last = seen.lags[0], seen.lags[-1]
         return Finding(

@@ -38,6 +38,7 @@ def test_targets_beside_their_inputs_are_left_alone() -> None:
     assert abs(seen.own - seen.best) < 1e-6 and set(seen.lags) == {0}
     assert said(x, y) == {}
     assert said(x, x[:, :2]) == {}
+    assert said(x, torch.zeros(420, dtype=torch.long)) == {}
     assert said(x, torch.randn(420, 1, generator=torch.Generator().manual_seed(1))) == {}
 
 
