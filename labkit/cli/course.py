@@ -1,11 +1,13 @@
-"""`labkit build`, `labkit solve`, `labkit progress`, `labkit claims`: the chapters, and who stands where."""
+"""`labkit build`, `solve`, `run`, `progress`, `claims`: the chapters, and who stands where."""
 
+import ast
 import contextlib
 import dataclasses
 import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -64,6 +66,66 @@ def solve(names: tuple[str, ...], folder: str) -> None:
         with _line_about(chapter.name) as line:
             seconds = editions.solve(chapter, Path(folder), line.count)
             line.end(f"{seconds:6.1f} s  {Path(folder) / chapter.notebook.name}")
+
+
+@labkit.command(
+    epilog=examples(
+        "labkit run all --out course-runs                 every chapter, short, on this machine",
+        "labkit run all --out course-runs --full --jobs 2   long trainings, two chapters at a time",
+        "labkit run 09 --out cifar --full -p data cifar10   one chapter with a parameter of its own",
+    ),
+)
+@click.argument("names", nargs=-1, required=True, metavar="CHAPTER...|all")
+@click.option("--out", "folder", required=True, metavar="DIR", type=click.Path(file_okay=False))
+@click.option("--fast/--full", default=True, help="Short trainings (the default), or as long as they ought to be.")
+@click.option("--jobs", default=1, metavar="N", type=click.IntRange(1), help="How many chapters run at a time.")
+@click.option(
+    "parameters", "-p", nargs=2, multiple=True, metavar="NAME VALUE", help="A parameter, for all chapters that have it."
+)
+@click.option("--json", "as_json", is_flag=True, help="End with one JSON line.")
+def run(
+    names: tuple[str, ...], folder: str, fast: bool, jobs: int, parameters: tuple[tuple[str, str], ...], as_json: bool
+) -> None:
+    """Run chapters through papermill, and write a page about them: times, results, figures, the machine.
+
+    DIR keeps each executed notebook, the records of its trainings, and report.html. A chapter that failed is kept and
+    named, and the others go on. After Ctrl-C the same command goes on where it stopped.
+    """
+    from labkit.course import places, run_report, running
+
+    if not folder.strip():
+        raise LabkitError("--out names no folder. Write for instance: --out course-runs")
+    chapters = places.chapters(places.find_course(), () if names == ("all",) else names)
+    chosen = {name: _plain(value) for name, value in parameters}
+    course = running.plan(chapters, Path(folder), fast, chosen)
+    outcomes = running.run(course, jobs, _say_begun, _say_outcome)
+    page = run_report.write_page(course, outcomes)
+    click.echo(f"The page about it: {page}")
+    if as_json:
+        click.echo(json.dumps({each.name: {"status": each.status, "seconds": each.seconds} for each in outcomes}))
+    failed = [each.name for each in outcomes if each.status == "failed"]
+    if failed:
+        raise LabkitError(f"{len(failed)} of {len(outcomes)} chapters failed: {', '.join(failed)}.")
+
+
+def _plain(value: str) -> object:
+    """Return the number or truth value that a text of the command line is, else the text."""
+    try:
+        read = ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return value
+    return read if isinstance(read, int | float | bool | list | dict) else value
+
+
+def _say_begun(name: str) -> None:
+    if sys.stdout.isatty():  # where the line can be written over when the chapter has ended
+        click.echo(f"\r{name:<32}runs", nl=False)
+
+
+def _say_outcome(outcome: Any, before: bool) -> None:
+    text = "finished earlier, not run again" if before else f"{outcome.status}  {outcome.error}".rstrip()
+    begin = "\r" if sys.stdout.isatty() else ""
+    click.echo(f"{begin}{outcome.name:<32}{outcome.seconds:6.1f} s  {text}")
 
 
 @dataclasses.dataclass

@@ -24,6 +24,7 @@ def examples(*lines: str) -> str:
         "labkit clinic                           a training that goes wrong: what is its fault?",
         "labkit runs                             what was trained here, and what came of it",
         "labkit record-device                    how fast is this computer? figures to compare with",
+        "labkit run all --out course-runs        every chapter through papermill, and a page about it",
         "labkit progress                         which exercises are right, and what comes next?",
         "labkit claims C041                      what people say about PyTorch, and what is right",
         "labkit COMMAND --help                   more about one command",

@@ -61,6 +61,14 @@ def declarations(source: str) -> dict[str, type]:
     return declared
 
 
+def checked(values: Mapping[str, object], declared: Mapping[str, type]) -> dict[str, object]:
+    """Return the values if each has a declared name and type. Raises ConfigError as `parameters` does."""
+    _refuse_unknown(list(values), dict(declared))
+    for name, value in values.items():
+        _refuse_other_type(name, value, declared[name])
+    return dict(values)
+
+
 def _is_literal(value: ast.expr) -> bool:
     try:
         ast.literal_eval(value)

@@ -44,13 +44,18 @@ def encrypt_quietly(manager: KernelManager) -> None:
         manager.transport_encryption = "auto"
 
 
-def kernel_environment(root: Path) -> dict[str, str]:
-    """Return the environment variables for a kernel that imports labkit from `root` and computes as all others do."""
+def course_environment(root: Path) -> dict[str, str]:
+    """Return the environment variables for a kernel that imports labkit from `root`, on this machine as it is."""
     environment = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
     paths = [str(root), environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
-    environment["OMP_NUM_THREADS"] = THREADS
-    environment["LABKIT_PROGRESS"] = "off"  # building and comparing chapters is not learning
+    environment["LABKIT_PROGRESS"] = "off"  # running a chapter to its end is not learning
+    return environment
+
+
+def kernel_environment(root: Path) -> dict[str, str]:
+    """Return the environment variables for a kernel that computes as all others do: one thread, no GPU."""
+    environment = course_environment(root) | {"OMP_NUM_THREADS": THREADS}
     if shutil.which("nvidia-smi"):  # else there is nothing to hide, and chapter 00 would speak of a hidden GPU
         environment["CUDA_VISIBLE_DEVICES"] = ""
     return environment

@@ -11,11 +11,12 @@ CHAPTERS = places.chapters(Path(__file__).resolve().parents[2])
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that asks for `chapter` once for each chapter, unless its module says which.
+    """Run a test that asks for `chapter` once for each chapter, unless it or its module says which.
 
     Where a module calls itself FAST_FOR a chapter, its tests are slow for all others.
     """
-    if "chapter" in metafunc.fixturenames and not hasattr(metafunc.module, "chapter"):
+    chosen = any(mark.args[0] == "chapter" for mark in metafunc.definition.iter_markers("parametrize"))
+    if "chapter" in metafunc.fixturenames and not chosen and not hasattr(metafunc.module, "chapter"):
         fast = getattr(metafunc.module, "FAST_FOR", None)
         for_each = [
             pytest.param(chapter, id=chapter.name, marks=[] if fast in (None, chapter.name) else pytest.mark.slow)

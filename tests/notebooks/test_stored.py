@@ -23,6 +23,11 @@ def test_every_rule_is_kept(chapter):
     assert rules.problems(builder.read_stored(chapter), expansion.declared(chapter)) == []
 
 
+def test_the_parameters_are_checked_in_the_cell_after_theirs(chapter):
+    code = [cell.source for cell in builder.read_stored(chapter).cells if cell.cell_type == "code"]
+    assert "chosen = parameters(globals())" in code[1].splitlines()
+
+
 def test_learners_get_no_solution_and_every_check_says_not_attempted(chapter):
     lab = expansion.declared(chapter)
     notebook = builder.read_stored(chapter)
