@@ -28,7 +28,8 @@ class ScoresEvidence:
     right, wrong: scores of a model that is always right, and of one that is always wrong. first, last: scores of models
     that are right in the first or the last of three equal batches only. again: of the wrong model, evaluated after the
     right one by the same function. narrow: of a model that is always right, by a small margin; clear: by a larger one.
-    one_batch: of the right model, on the first batch alone. places: in how many of the first places the right class may
+    one_batch: of the right model, on the first batch alone. mixed: of a model that gives each sample the right answer
+    of another one (None where these are the same). places: in how many of the first places the right class may
     stand to count as well as in the first.
     sizes: batches of the validation loader, (full, last, how many). right_uneven: score of the right model on batches
     of these sizes. share_of_last: what the last, smaller batch counts for there. as_it_is, at_once: scores of the
@@ -45,6 +46,7 @@ class ScoresEvidence:
     narrow: float | None = None
     clear: float | None = None
     one_batch: float | None = None
+    mixed: float | None = None
     places: int | None = None
     sizes: tuple[int, int, int] | None = None
     right_uneven: float | None = None
@@ -147,6 +149,9 @@ def _three_batches(program: Program, seen: ScoresEvidence) -> bool | None:
     seen.clear = _score(program.copy(), loader, lambda number: 1.5)
     seen.one_batch = _score(program.copy(), Batches(loader.batches[:1], loader.dataset, loader.bounded), lambda _: 10.0)
     if right > wrong:
+        if any(not torch.equal(batch[1], batch[1].roll(1, 0)) for batch in loader.batches):
+            of_another = lambda outputs, targets: known_answer(outputs, targets.roll(1, 0), 10.0, loader.bounded)  # noqa: E731
+            seen.mixed = _score(program.copy(), loader, give=of_another)
         _places(program, loader, seen)
     return loader.bounded
 

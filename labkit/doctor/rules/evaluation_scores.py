@@ -144,6 +144,20 @@ def first_places_count(evidence: Evidence) -> Finding | None:
     return finding
 
 
+def whoever_is_right(evidence: Evidence) -> Finding | None:
+    """Right answers get the same score when they are given to other samples."""
+    seen, loss = evidence.evaluation.scores, evidence.objective.loss
+    if seen.mixed is None or seen.right <= seen.wrong or not _close(seen.mixed, seen.right, seen):
+        return None
+    shapes = f": outputs {loss.outputs}, targets {loss.targets}" if loss is not None else ""
+    return _wrong(
+        f"A model that is always right gets {seen.right:.3g}, and the same if each sample gets the answer of another "
+        f"one{shapes}.",
+        "right += (predictions.flatten() == targets.flatten()).sum().item()   # (N, 1) beside (N,) is a table (N, N)",
+        "outputs made from the targets get the best score there is, those of other samples do not",
+    )
+
+
 def wrong_threshold(evidence: Evidence) -> Finding | None:
     """Answers that are right by a small margin do not count."""
     seen, loss = evidence.evaluation.scores, evidence.objective.loss
@@ -178,6 +192,7 @@ RULES = [
     one_batch_counts,
     batches_are_added,
     uneven_batches,
+    whoever_is_right,
     wrong_threshold,
     first_places_count,
 ]

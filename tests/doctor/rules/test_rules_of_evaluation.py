@@ -226,3 +226,20 @@ def test_targets_with_a_column_of_weights_are_no_answers():
     evidence = gather(program)
     assert evidence.evaluation.scores.right < evidence.evaluation.scores.wrong
     assert "metric_wrong" not in {finding.fault for finding in diagnose(evidence)}
+
+
+@pytest.mark.parametrize(("flat", "count"), [(False, 1), (True, 0)])
+def test_right_answers_that_may_stand_anywhere(flat, count):
+    @torch.no_grad()
+    def evaluate(model, loader):
+        model.eval()
+        pairs = [(model(x) > 0, target > 0.5) for x, target in loader]
+        return sum(((p.flatten() if flat else p) == t).float().mean().item() for p, t in pairs) / len(pairs)
+
+    torch.manual_seed(0)
+    loader = DataLoader(TensorDataset(X, (Y > 0).float()), 16, shuffle=True)
+    model = nn.Linear(6, 1)
+    loss_fn = lambda out, y: nn.functional.binary_cross_entropy_with_logits(out, y[:, None])  # noqa: E731
+    program = Program(model, loss_fn, torch.optim.SGD(model.parameters(), 0.1), loader, loader, evaluate=evaluate)
+    findings = [finding for finding in diagnose(gather(program)) if finding.fault == "metric_wrong"]
+    assert len(findings) == count and all("answer of another one" in finding.what for finding in findings)
