@@ -24,6 +24,7 @@ PARTS = (
     "randomness",
     "runs",
     "show",
+    "sweeps",
     "speed",
     "tensors",
     "training",

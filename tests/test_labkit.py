@@ -26,6 +26,7 @@ FLOORS = (
     {"speed"},
     {"exercises"},
     {"course", "show"},
+    {"sweeps"},
     {"environment"},
     {"cli"},
 )

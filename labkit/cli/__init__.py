@@ -10,11 +10,23 @@ import warnings
 
 import click
 
-from labkit.cli import clinic, course, examining, explaining, lab, runs, speed, trials
+from labkit.cli import clinic, course, examining, explaining, lab, runs, speed, sweeping, trials
 from labkit.cli.group import INTERRUPTED, labkit
 from labkit.errors import LabkitError
 
-__all__ = ["clinic", "course", "examining", "explaining", "lab", "labkit", "main", "runs", "speed", "trials"]
+__all__ = [
+    "clinic",
+    "course",
+    "examining",
+    "explaining",
+    "lab",
+    "labkit",
+    "main",
+    "runs",
+    "speed",
+    "sweeping",
+    "trials",
+]
 
 DEBUG = os.environ.get("LABKIT_DEBUG") == "1"
 
