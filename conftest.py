@@ -20,6 +20,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         config.option.numprocesses = "auto"
         config.option.maxprocesses = config.option.maxprocesses or MOST_WORKERS
         config.option.dist = "loadfile"  # the cells of a notebook share a kernel
+        config.option.loadscopereorder = False  # it would take the files with the fewest tests last: the slowest
         # Each worker has one core. Two threads in each would wait for one another: three to four times slower.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -47,6 +48,14 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
 def pytest_itemcollected(item: pytest.Item) -> None:
     if type(item).__name__ == "IPyNbCell":
         item.output_timeout = OUTPUT_SECONDS
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest, so that at the end no core waits long for the other."""
+    if hasattr(config, "workerinput"):
+        slow = {item.path for item in items if item.get_closest_marker("slow")}
+        items.sort(key=lambda item: 0 if item.path in slow else 1 if item.path.suffix == ".ipynb" else 2)
 
 
 @pytest.fixture

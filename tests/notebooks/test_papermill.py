@@ -19,7 +19,7 @@ FAST_FOR = "00_start_here"  # every chapter is run by nbval, too
 pytestmark = pytest.mark.usefixtures("run_like_the_builder")
 
 
-# Each chapter passes its parameters to the same function (test_stored.py looks), so two chapters stand for the others here.
+# Each chapter passes its parameters to the same function (see test_stored.py), so two chapters stand for all others.
 SHORT_AND_LONG = [
     pytest.param(each, id=each.name, marks=[] if each.name.startswith(("00", "09")) else pytest.mark.exhaustive)
     for each in places.chapters(NOTEBOOKS.parent)
