@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from labkit.doctor.nested import leaves, mapped
+from labkit.doctor.probe.model_axes import Turn, turn_of
 from labkit.doctor.probe.model_layers import DROPOUTS
 from labkit.doctor.probe.model_runs import answer, difference, fresh, recorded_inputs, rows, samples
 from labkit.doctor.probe.model_trace import RESHAPES, Operation, option, traced
@@ -25,13 +26,11 @@ class AnswersEvidence:
 
     by_chance: the same input twice, other random numbers. dropouts: layers whose dropout was active then. several:
     whether the evaluation asks for the same input several times. own_mode: classes with a `train` of their own.
-    by_history: the same input after another one, and fresh; None where the model begins afresh with the first input.
-    by_neighbours: the same samples in another company.
-    batch_statistics: layers that normalise with the batch in evaluation mode. mixed: reshapes that swap two axes as
-    (layer, shape before, shape after). affine: how far f(a) + f(b) - f(c) is from f(a + b - c). layers: weight layers
-    that were called.  orderless: whether swapping steps of the input changes
-    nothing. steps: length of the sequence. outputs: the
-    shape of the first answer.
+    by_history: the same input after another one, and fresh. by_neighbours: the same samples in another company.
+    batch_statistics: layers that normalise with the batch in evaluation mode. mixed: reshapes that mix axes as (layer,
+    the turn that they seem to mean). affine: how far f(a) + f(b) - f(c) is from f(a + b - c). layers: weight layers
+    that were called. orderless: whether swapping steps of the input changes nothing. steps: length of the sequence.
+    outputs: the shape of the first answer.
     """
 
     by_chance: float | None = None
@@ -41,7 +40,7 @@ class AnswersEvidence:
     by_history: float | None = None
     by_neighbours: float | None = None
     batch_statistics: list[str] = field(default_factory=list)
-    mixed: list[tuple[str, tuple, tuple]] = field(default_factory=list)
+    mixed: list[tuple[str, Turn]] = field(default_factory=list)
     affine: float | None = None
     layers: list[str] = field(default_factory=list)
     orderless: float | None = None
@@ -145,22 +144,18 @@ def _shape_of_the_function(program: Program, inputs: tuple, seen: AnswersEvidenc
     for hook in hooks:
         hook.remove()
     seen.layers = list(dict.fromkeys(called))
-    seen.mixed = [found for o in trace.operations if o.name in RESHAPES and (found := _swapped(o))]
+    seen.mixed = [(o.layer, turn) for o in trace.operations if o.name in RESHAPES and (turn := _turn(o))]
     tensors = [leaf for leaf in leaves(few) if isinstance(leaf, Tensor)]
     if len(tensors) == 1 and not seen.by_chance and not seen.by_history:
         _affinity(model, few, seen)
         _order_of_steps(model, few, tensors[0], seen)
 
 
-def _swapped(operation: object) -> tuple[str, tuple, tuple] | None:
-    """Return (layer, before, after) if a reshape gives the same lengths in another order."""
+def _turn(operation: Operation) -> Turn | None:
+    """Return the turn that a reshape seems to mean, if it mixes axes."""
     if operation.given is None or not isinstance(operation.output, Tensor):
         return None
-    before, after = tuple(operation.given.shape), tuple(operation.output.shape)
-    long_before, long_after = ([size for size in shape if size > 1] for shape in (before, after))
-    if len(before) != len(after) or long_before == long_after or sorted(before) != sorted(after):
-        return None
-    return operation.layer, before, after
+    return turn_of(tuple(operation.given.shape), tuple(operation.output.shape))
 
 
 def _affinity(model: nn.Module, few: tuple, seen: AnswersEvidence) -> None:

@@ -3,7 +3,7 @@
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
 from labkit.doctor.rules.evaluation_mends import dropout_by_mode
-from labkit.doctor.rules.model_mends import not_swapped, read_in_order, rectified, score_by_order, widened
+from labkit.doctor.rules.model_mends import read_in_order, rectified, score_by_order, widened
 from labkit.doctor.rules.words import names_of
 
 NOTICEABLE = 1e-3  # in units of the answers' spread
@@ -76,26 +76,6 @@ def by_neighbours(evidence: Evidence) -> Finding | None:
         "04",
         weight=9,
         explains=("model_too_weak", "state_carried_over", "metric_wrong", "wrong_loss", "output_activation_mismatch"),
-    )
-
-
-def swapped_by_reshape(evidence: Evidence) -> Finding | None:
-    """A reshape gives the same lengths in another order, and turning the axes learns better."""
-    seen = evidence.model.answers
-    if not seen.mixed:
-        return None
-    layer, before, after = seen.mixed[0]
-    return Finding(
-        "axis_mixup",
-        "warn",
-        f"A reshape in {layer or 'forward'} makes {after} out of {before}: the same lengths in another order.",
-        "A reshape keeps the numbers in their order and only cuts them anew; to swap axes they must be turned.",
-        "x = x.permute(...)  # or transpose, in place of view and reshape",
-        "a pixel is at the same place before and after",
-        "02",
-        mend=not_swapped,
-        confirm=True,
-        weight=6,
     )
 
 
@@ -173,4 +153,4 @@ def without_order(evidence: Evidence) -> Finding | None:
     )
 
 
-RULES = [by_chance, by_history, by_neighbours, swapped_by_reshape, only_affine, too_narrow, without_order]
+RULES = [by_chance, by_history, by_neighbours, only_affine, too_narrow, without_order]

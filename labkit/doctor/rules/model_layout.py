@@ -1,4 +1,4 @@
-"""What is wrong with the order of the inputs' numbers: axes that were renamed, and should have been turned."""
+"""Axes that were renamed, and should have been turned: in the data, or by the model itself."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +10,11 @@ from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
 from labkit.doctor.nested import mapped
 from labkit.doctor.probe.data_reading import root
+from labkit.doctor.probe.model_axes import turn_of
 from labkit.doctor.probe.model_layout import stores
+from labkit.doctor.probe.model_trace import RESHAPES
 from labkit.doctor.program import Program
+from labkit.doctor.rules.model_mends import with_functions
 
 
 def axes_renamed(evidence: Evidence) -> Finding | None:
@@ -89,4 +92,33 @@ def in_order(order: tuple[int, ...], count: int | None = None) -> Callable[[Prog
     return mend
 
 
-RULES = [axes_renamed]
+def mixed_by_reshape(evidence: Evidence) -> Finding | None:
+    """In the model, a reshape gives lengths in another order than they had, and turning the axes learns better."""
+    if not evidence.model.answers.mixed:
+        return None
+    layer, turn = evidence.model.answers.mixed[0]
+    return Finding(
+        "axis_mixup",
+        "warn",
+        f"A reshape in {layer or 'forward'} makes {turn.after} out of {turn.before}: the same lengths, in another "
+        "order or joined across it.",
+        "A reshape keeps the numbers in their order and only cuts them anew; to swap axes they must be turned.",
+        f"x = {turn}  # in place of view and reshape",
+        "a pixel, or a moment, is at the same place before and after",
+        "02",
+        mend=turned_by_the_model,
+        confirm=True,
+        weight=6,
+        explains=("model_too_weak", "lr_too_low"),
+    )
+
+
+def _turned(function: Callable, args: tuple, named: dict) -> Tensor:
+    output = function(*args, **named)
+    turn = turn_of(tuple(args[0].shape), tuple(output.shape))
+    return output if turn is None else turn(args[0])
+
+
+turned_by_the_model = with_functions(RESHAPES, _turned)
+
+RULES = [axes_renamed, mixed_by_reshape]

@@ -74,25 +74,6 @@ def without_chance(program: Program) -> None:
     program.model.eval()
 
 
-def not_swapped(program: Program) -> None:
-    """Turn axes where a reshape only renames them."""
-
-    def permuted(function: Callable, args: tuple, kwargs: dict) -> Any:
-        output = function(*args, **kwargs)
-        before, after = list(args[0].shape), list(output.shape)
-        if len(before) == len(after) and before != after and sorted(before) == sorted(after):
-            places = list(range(len(before)))
-            order = []
-            for size in after:
-                place = next(place for place in places if before[place] == size)
-                places.remove(place)
-                order.append(place)
-            return args[0].permute(order)
-        return output
-
-    with_functions({"view", "reshape"}, permuted)(program)
-
-
 def he_weights(program: Program) -> None:
     """Draw the weights anew with the spread that keeps signals as large as they are (He), and set biases to zero."""
     with torch.no_grad():
