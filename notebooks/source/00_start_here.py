@@ -198,9 +198,10 @@ show.progress_control()
 # | [05 · The training loop](05_training_loop.ipynb) | Why is a real loop longer than eight lines? |
 # | [06 · Checkpoints](06_checkpoints.ipynb) | What must be kept so that a run can be cut, go on, and be made again? |
 # | [07 · When it does not learn](07_when_it_does_not_learn.ipynb) | I typed it all: why does it not learn? |
+# | [08 · Speed](08_speed.ipynb) | What makes my training faster here, and how do I know? |
 # | [09 · A whole project](09_cifar10.ipynb) | From a folder of pictures to a tested network, yours included |
 #
-# Planned: 08 speed, 10 scale out.
+# Planned: 10 scale out.
 #
 # ## Take away
 #
