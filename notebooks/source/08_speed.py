@@ -474,8 +474,8 @@ print("the same gradients, to the last bit:", torch.equal(gradients_of(False), g
 beside_recorded("checkpointing")
 
 # %% [markdown]
-# **Rule:** checkpoint blocks, and only when memory is what keeps you from a batch that you need. It costs about a
-# third of an update. With a small batch, where time is for orders and not for computing, it costs more.
+# **Rule:** checkpoint blocks, and only when memory is what keeps you from a batch that you need. It costs
+# another forward pass: a third of an update by arithmetic, and mostly more by the clock, as you see above.
 #
 # ## 12 · No graph that nobody needs
 #
@@ -501,7 +501,8 @@ beside_recorded("no_gradients")
 # ## 13 · Threads
 #
 # On a CPU a large operation is divided among threads. Dividing costs some microseconds: for large operations nothing,
-# for tiny ones more than the work. And threads that have no core of their own wait for each other.
+# for tiny ones more than the work. And threads that have no core of their own wait for each other,
+# as on a recorded computer that was *shared with other programs*.
 
 # %% tags=["nbval-ignore-output"]
 if where.type == "cpu":
