@@ -8,9 +8,9 @@ from matplotlib.colors import Normalize
 
 from labkit.errors import DataError
 from labkit.show.picture import Picture
-from labkit.show.style import QUIET, course_style, new_figure
+from labkit.show.style import INK, QUIET, course_style, new_figure
 
-SPREAD = 100.0  # an axis whose largest value is so many times the smallest is drawn in powers of ten
+SPREAD = 10.0  # an axis whose largest value is so many times the smallest is drawn in powers of ten
 
 
 def sweep_lines(rows: Sequence[Mapping], parameters: Sequence[str], result: str) -> Picture:
@@ -71,8 +71,9 @@ def _axis(panel: Axes, place: int, name: str, values: list) -> None:
     if len(ticks) > 6:
         ends = sorted(ticks.items(), key=lambda tick: tick[1])
         ticks = dict((ends[0], ends[-1]))
+    paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.5}
     for text, height in ticks.items():
-        panel.text(place + 0.05, height, text, va="center", fontsize=9, color=QUIET)
+        panel.text(place + 0.06, height, text, va="center", fontsize=9, color=INK, bbox=paper, zorder=5)
 
 
 def _text(value: object) -> str:

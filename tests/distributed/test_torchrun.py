@@ -17,7 +17,7 @@ from tests.distributed import launching
 
 needs_gloo = pytest.mark.skipif(not dist.is_gloo_available(), reason="this torch has no way for processes to talk")
 SENTENCE = "Another process of this run has ended or does not answer, so this one stops, too."
-SMALL = ["--data", "digits", "--model", "mlp", "--batch-size", "8", "--device", "cpu", "--save-every", "20"]
+SMALL = ["--data", "digits", "--model", "mlp", "--batch-size", "16", "--device", "cpu", "--save-every", "20"]
 
 
 def epochs_in(folder) -> int:
@@ -36,7 +36,7 @@ def wait_for_an_epoch(launched, folder, before: int) -> None:
 def test_a_killed_process_ends_the_others_with_a_sentence_and_the_run_goes_on(tmp_path):
     folder = tmp_path / "run"
     launched = launching.start(
-        2, "-m", "labkit", "train", *SMALL, "--epochs", 6, "--run-dir", tmp_path, "--name", "run"
+        2, "-m", "labkit", "train", *SMALL, "--epochs", 8, "--run-dir", tmp_path, "--name", "run"
     )
     wait_for_an_epoch(launched, folder, 0)
     children = {child.environ()["RANK"]: child for child in psutil.Process(launched.pid).children()}
@@ -59,7 +59,7 @@ def test_a_killed_process_ends_the_others_with_a_sentence_and_the_run_goes_on(tm
     finished = labkit("train", "--resume", str(folder), "--json")
     assert finished.returncode == 0, finished.stderr
     summary = json.loads(finished.stdout)
-    assert (summary["status"], summary["epochs"]) == ("finished", 6) and summary["test_accuracy"] > 0.9
+    assert (summary["status"], summary["epochs"]) == ("finished", 8) and summary["test_accuracy"] > 0.9
 
 
 def test_variables_that_are_missing_are_named():

@@ -66,6 +66,24 @@ def test_the_same_over_a_dask_cluster(tmp_path):
     assert sorted(made(tmp_path)) == ["1 2.0", "2 2.0"]
 
 
+@pytest.mark.slow
+def test_the_record_of_a_training_becomes_that_of_its_run(tmp_path):
+    cells = (
+        ("parameters", "epochs: int = 1\nrun_dir: str = 'runs'"),
+        ("", "from labkit import training\nchosen = {'data': 'digits', 'model': 'mlp', 'device': 'cpu'}"),
+        ("", "training.project(training.Config(**chosen, epochs=epochs, run_dir=run_dir));"),
+    )
+    notebook, out = write_notebook(tmp_path, cells), tmp_path / "out"
+    answer = labkit("sweep", str(notebook), "--grid", "epochs=2", "--out", str(out), "--json")
+    assert answer.returncode == 0, answer.stderr
+    (row,) = json.loads(answer.stdout)["runs"]
+    assert row["epochs"] == 2 and row["test_accuracy"] > 0.5 and row["val_accuracy"] > 0.5
+    assert not (tmp_path / "runs").exists(), "the records lie in the folder of the sweep"
+    (listed,) = json.loads(labkit("runs", str(out), "--json").stdout)
+    assert listed["run"] == "run-001" and listed["epochs"] == 2 and listed["test accuracy"] == row["test_accuracy"]
+    assert listed["best val accuracy"] == row["val_accuracy"]
+
+
 def test_dask_without_an_answer_is_said(tmp_path):
     pytest.importorskip("distributed")
     command = ["sweep", str(write_notebook(tmp_path)), "--grid", "width=1", "--backend", "dask"]
