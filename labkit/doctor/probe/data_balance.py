@@ -44,7 +44,7 @@ def look_at_balance(
             return found
         found.cells = found.cells or call.targets.dim() > 2
         gradient = _pull(recording.program, call, outputs)
-        for number in classes.unique().tolist():
+        for number in classes[classes >= 0].unique().tolist():  # what is below 0 is left out by the loss
             counts[number] = counts.get(number, 0) + int((classes == number).sum())
             pulls[number] = pulls.get(number, 0) + float(gradient[classes == number].sum())
     if 2 <= len(counts) <= MOST_CLASSES and sum(pulls.values()) > 0:

@@ -27,15 +27,16 @@ class MasksEvidence:
     """How much masks explain of pictures: mean shares of the variance, less what a mask explains of all pictures.
 
     own: the mask of the same sample. deviation: what means of masks dealt out by chance deviate from 0. best: the best
-    of all masks. partners: number of that mask for each sample. turn: the way of turning that makes the fit so much
-    better as in a share BY_CHANCE of the masks of other samples, in a share `turned` of its own. upright: the share of
-    those that fit so much better as they are.
+    of all masks. of_noise: what that would be if the pixels of the pictures were mixed. partners: number of the best
+    mask of each sample. turn: the way of turning that makes the fit so much better as in a share BY_CHANCE of the masks
+    of other samples, in a share `turned` of its own. upright: the share of those that fit so much better as they are.
     """
 
     samples: int = 0
     own: float = 0.0
     deviation: float = 0.0
     best: float = 0.0
+    of_noise: float = 0.0
     partners: tuple[int, ...] = ()
     turn: str = ""
     turned: float = 0.0
@@ -52,11 +53,11 @@ TURNS = {
 }
 
 
-def look_at_masks(samples: Samples | None) -> MasksEvidence | None:
+def look_at_masks(samples: Samples | None, most: int = MOST) -> MasksEvidence | None:
     """Compare pictures (n, channels, height, width) with masks (n, height, width) or (n, k, height, width)."""
     if samples is None or samples.inputs is None or samples.targets is None:
         return None
-    views, masks = views_of(samples.inputs), classes_of(samples.targets)
+    views, masks = views_of(samples.inputs, most), classes_of(samples.targets, most)
     if views is None or masks is None or masks.shape[1] < FEWEST or views.shape[-2:] != masks.shape[-2:]:
         return None
     found, table = MasksEvidence(masks.shape[1]), explained(views, masks)
@@ -68,15 +69,19 @@ def look_at_masks(samples: Samples | None) -> MasksEvidence | None:
     found.own, found.deviation = table.diagonal().mean().item(), dealt[view].item()
     best = table.max(1)
     found.best, found.partners = best.values.mean().item(), tuple(best.indices.tolist())
+    if found.own < CLEAR * found.deviation:
+        pixels = torch.randperm(views[0, 0].numel(), generator=torch.Generator().manual_seed(0))
+        noise = explained(views.flatten(2)[:, :, pixels].view_as(views), masks)[0]
+        found.of_noise = (noise - noise.mean(0)).amax(1).mean().item()
     _turns(views, masks, table, found)
     return found
 
 
-def views_of(inputs: Tensor) -> Tensor | None:
+def views_of(inputs: Tensor, most: int = MOST) -> Tensor | None:
     """Return (views, n, height, width): each channel, and where a picture is rough; each with mean 0 and length 1."""
     if inputs.dim() != 4 or min(inputs.shape[-2:]) < 4 or inputs.shape[1] > 8 or not inputs.double().isfinite().all():
         return None
-    inputs = smaller(inputs[:MOST].double())
+    inputs = smaller(inputs[:most].double())
     mean = inputs.mean(1, keepdim=True)
     rough = functional.avg_pool2d((mean - functional.avg_pool2d(mean, 3, 1, 1)).square(), 3, 1, 1)
     views = torch.cat([inputs, rough], 1).transpose(0, 1)
@@ -84,14 +89,14 @@ def views_of(inputs: Tensor) -> Tensor | None:
     return views / views.square().sum((-2, -1), keepdim=True).sqrt().clamp(min=1e-9)
 
 
-def classes_of(targets: Tensor) -> Tensor | None:
+def classes_of(targets: Tensor, most: int = MOST) -> Tensor | None:
     """Return (classes, n, height, width): 1 where a pixel is of the class, 0 elsewhere."""
     if targets.dim() == 4 and targets.shape[1] == 1:
         targets = targets[:, 0]
     values = targets.unique() if targets.dim() in (3, 4) and min(targets.shape[-2:]) >= 4 else targets.new_empty(0)
     if not 2 <= len(values) <= MOST_CLASSES:
         return None
-    targets = targets[:MOST]
+    targets = targets[:most]
     masks = targets.transpose(0, 1) if targets.dim() == 4 else torch.stack([targets == value for value in values])
     return smaller(masks.double())
 
@@ -129,9 +134,15 @@ def _turns(views: Tensor, masks: Tensor, table: Tensor, found: MasksEvidence) ->
             found.turn, found.turned, found.upright = name, share, upright
 
 
+def explained_alone(views: Tensor, masks: Tensor) -> Tensor:
+    """Return (views, n): what the classes of each mask explain of its own picture."""
+    parts = [(views * mask).sum((-2, -1)).square() / mask.sum((-2, -1)).clamp(min=1.0) for mask in masks]
+    return torch.stack(parts).sum(0)
+
+
 def turned_to_fit(views: Tensor, masks: Tensor) -> list[str]:
     """Return for each sample the way of turning after which its mask explains most of its picture, "" for none."""
     names = [name for name in ("", *TURNS) if not name or TURNS[name](masks).shape == masks.shape]
     ways = [masks if not name else TURNS[name](masks) for name in names]
-    fits = torch.stack([explained(views, way).diagonal(dim1=1, dim2=2).amax(0) for way in ways])
+    fits = torch.stack([explained_alone(views, way).amax(0) for way in ways])
     return [names[number] for number in fits.argmax(0).tolist()]

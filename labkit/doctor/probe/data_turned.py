@@ -14,7 +14,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
 from labkit import randomness
-from labkit.doctor.probe.data_meaning import kernel, predicted
+from labkit.doctor.probe.data_meaning import PENALTY, kernel
 from labkit.doctor.probe.data_reading import Samples, has_places, is_class, read, size, spread_out
 
 PLACES, READINGS = 120, 4
@@ -71,12 +71,14 @@ def look_at_turned(train: Any, val: Samples | None) -> TurnedEvidence | None:
     same_label = (targets.flatten(2) if targets.dim() > 2 else targets[:, :, None])[:, :, :1]
     same_label = (same_label == same_label.transpose(1, 2)) & ~torch.eye(READINGS, dtype=torch.bool)
     found = TurnedEvidence()
-    for name, turn in turns.items():
-        if turn(inputs).shape != inputs.shape:
-            continue
-        used = (differ_by(inputs, turn) & same_label).double().sum().item() / (count * READINGS * (READINGS - 1))
-        if used > USED:
-            _meaning(name, used, turn, val, found)
+    pairs = count * READINGS * (READINGS - 1)
+    used = {
+        name: (differ_by(inputs, turn) & same_label).double().sum().item() / pairs
+        for name, turn in turns.items()
+        if turn(inputs).shape == inputs.shape
+    }
+    for name in sorted((name for name in used if used[name] > USED), key=used.__getitem__, reverse=True):
+        _meaning(name, used[name], turns[name], val, found)
     if found.turn:
         found.seeds = _seeds(train, places[::6], turns[found.turn])
     return found
@@ -142,10 +144,11 @@ def _table(turn: Any, inputs: Tensor, rows: Tensor, y: Tensor) -> Tensor:
     """Return (classes, classes): how often samples of a class, turned, are taken for another by all but themselves."""
     k = kernel(inputs, torch.cat([inputs, turn(inputs)]))
     count = len(y)
-    inner, between = k[:count, :count], k[count:, :count].clone()
-    between.fill_diagonal_(0.0)
-    weights = torch.linalg.solve(inner + 0.1 * inner.diagonal().mean() * torch.eye(count, dtype=k.dtype), rows)
-    said = (between @ weights).argmax(1) if not torch.equal(turn(inputs), inputs) else predicted(inner, rows).argmax(1)
+    inner, between = k[:count, :count], k[count:, :count]
+    inverse = torch.linalg.inv(inner + PENALTY * inner.diagonal().mean() * torch.eye(count, dtype=k.dtype))
+    weights = inverse @ rows
+    of_itself = (between * inverse.T).sum(1) / inverse.diagonal()  # what a sample adds to its own prediction
+    said = (between @ weights - of_itself[:, None] * weights).argmax(1)
     table = torch.zeros(rows.shape[1], rows.shape[1], dtype=torch.double)
     table.index_put_((y, said), torch.ones(count, dtype=torch.double), accumulate=True)
     return table / table.sum(1, keepdim=True)

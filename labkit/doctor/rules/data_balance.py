@@ -54,6 +54,8 @@ def rare_class(evidence: Evidence) -> Finding | None:
     if not seen.pull:
         return None
     rare, often = _extremes(seen.pull)
+    if seen.pull[rare] < 1e-6:
+        return None  # the loss does not take it for a class
     if seen.pull[rare] * len(seen.pull) > (RARE_CELL if seen.cells else RARE_ROW):
         return None
     return Finding(

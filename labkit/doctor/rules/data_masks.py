@@ -2,18 +2,18 @@
 
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
-from labkit.doctor.probe.data_masks import BY_CHANCE, CLEAR, MasksEvidence
+from labkit.doctor.probe.data_masks import BY_CHANCE, MasksEvidence
 from labkit.doctor.rules.mask_mends import paired_anew, turned_anew
 from labkit.doctor.trial import validation_score
 
 CONSEQUENCES = ("lr_too_high", "lr_too_low", "model_too_weak", "class_imbalance", "train_val_mismatch", "metric_wrong")
-WELL = 0.1  # of a picture's variance: so much more has the best of all masks to explain than any mask does
+WELL = 4.0  # times what the best of all masks explains of noise
 ALWAYS = 4  # times more masks to be turned than others: then all are, and the others look alike either way
 
 
 def _alone(seen: MasksEvidence) -> bool:
     """Say whether masks explain their own pictures no better than others, and others fit well."""
-    return seen.own < 2.5 * seen.deviation and seen.best > max(WELL, 2 * CLEAR * seen.deviation)
+    return seen.own < 2.5 * seen.deviation and seen.best > WELL * seen.of_noise
 
 
 def masks_of_others(evidence: Evidence) -> Finding | None:

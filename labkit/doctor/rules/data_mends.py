@@ -108,7 +108,7 @@ class BalancedLoss:
             return self.loss_fn(outputs, targets)
         total, weights = 0.0, 0.0
         rows = outputs.movedim(1, -1) if outputs.dim() == targets.dim() + 1 else outputs
-        for number in classes.unique().tolist():
+        for number in classes[classes >= 0].unique().tolist():
             mine = classes == number
             weight = self.weights.get(number, 1.0) * int(mine.sum())
             total, weights = total + weight * self.loss_fn(rows[mine], targets[mine]), weights + weight

@@ -10,7 +10,7 @@ from labkit.doctor.probe.data_turned import Steady
 from labkit.doctor.program import Program
 from labkit.doctor.trial import validation_score
 
-CHANGED = 0.25  # more of the samples of a class than as they are
+CHANGED = 0.2  # more of the samples of a class than as they are
 
 
 def another_class_when_turned(evidence: Evidence) -> Finding | None:
