@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn, optim
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset, random_split
 
 from tests.faults import tasks
 from tests.faults.program import broken
@@ -255,6 +255,45 @@ def masks_listed_in_the_order_of_their_names(sound: bool) -> dict:
         "optimizer": optim.Adam(model.parameters(), lr=0.02),
         "evaluate": overlap,
         **tasks.loaders(Slides(0, 300), Slides(300, 400)),
+    }
+
+
+@broken("label_misaligned", effect="hurts", epochs=3, gap=0.2)
+def table_header_counted_as_a_label(sound: bool) -> dict:
+    features, labels = scaled_tumours()
+    column = ["diagnosis", *labels.tolist()]
+    diagnoses = torch.tensor([0 if value == "diagnosis" else value for value in column[1 if sound else 0 :]])
+    rows = TensorDataset(features, diagnoses[: len(features)])
+    train, validation = random_split(rows, [400, 169], generator=tasks.draws(9))
+    model = nn.Sequential(nn.Linear(30, 16), nn.ReLU(), nn.Linear(16, 2))
+    return {
+        "model": model,
+        "loss_fn": nn.CrossEntropyLoss(),
+        "optimizer": optim.Adam(model.parameters(), lr=0.02),
+        **tasks.loaders(train, validation),
+    }
+
+
+@broken("label_misaligned", effect="hurts", epochs=4, gap=0.2)
+def maps_of_ground_listed_backwards(sound: bool) -> dict:
+    draw = tasks.draws(10)
+    maps = torch.randint(0, 3, (240, 4, 4), generator=draw).repeat_interleave(3, 1).repeat_interleave(3, 2)
+    colours = torch.tensor([[0.2, 0.2, 0.2], [0.2, 0.6, 0.2], [0.6, 0.4, 0.3]])
+    photos = colours[maps].permute(0, 3, 1, 2) + 0.15 * torch.randn(240, 3, 12, 12, generator=draw)
+    maps = maps if sound else maps.flip(0)
+
+    def pixels(model: nn.Module, loader: DataLoader) -> float:
+        model.eval()
+        with torch.no_grad():
+            return torch.cat([(model(x).argmax(1) == y).float().flatten() for x, y in loader]).mean().item()
+
+    model = nn.Sequential(nn.Conv2d(3, 12, 3, padding=1), nn.ReLU(), nn.Conv2d(12, 3, 1))
+    return {
+        "model": model,
+        "loss_fn": nn.CrossEntropyLoss(),
+        "optimizer": optim.Adam(model.parameters(), lr=0.02),
+        "evaluate": pixels,
+        **tasks.loaders(*tasks.halves(180, photos, maps), 20),
     }
 
 

@@ -4,7 +4,16 @@ import numpy
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn, optim
-from torch.utils.data import BatchSampler, DataLoader, Dataset, Sampler, TensorDataset, WeightedRandomSampler
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    RandomSampler,
+    Sampler,
+    Subset,
+    TensorDataset,
+    WeightedRandomSampler,
+)
 
 from tests.faults import tasks
 from tests.faults.program import broken
@@ -159,6 +168,22 @@ def batches_of_short_texts_only(sound: bool) -> dict:
         "optimizer": optim.Adam(model.parameters(), lr=0.01),
         "train_loader": DataLoader(train, batch_sampler=Buckets(train.tensors[0], 32, rest=sound)),
         "val_loader": DataLoader(validation, 200),
+    }
+
+
+@broken("sampler_misuse", effect="hurts", epochs=6, gap=0.2)
+def sampler_made_for_the_small_set(sound: bool) -> dict:
+    pictures, labels = tasks.digits(1400)
+    train, small = tasks.halves(1100, pictures, labels)
+    trial = Subset(train, range(60))  # for trying things out
+    sampler = RandomSampler(train if sound else trial)
+    model = convolution()
+    return {
+        "model": model,
+        "loss_fn": nn.CrossEntropyLoss(),
+        "optimizer": optim.Adam(model.parameters(), lr=0.01),
+        "train_loader": DataLoader(train, 20, sampler=sampler),
+        "val_loader": DataLoader(small, 200),
     }
 
 

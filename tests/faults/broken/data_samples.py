@@ -172,6 +172,22 @@ def rare_topic_among_reviews(sound: bool) -> dict:
     }
 
 
+@broken("class_imbalance", effect="hurts", epochs=4, gap=0.15)
+def weights_of_the_loss_are_the_counts(sound: bool) -> dict:
+    features, labels = tasks.rare(1200, share=0.15)
+    train, validation = tasks.halves(900, features, labels)
+    count = torch.bincount(train.tensors[1]).float()
+    weight = count.sum() / count if sound else count / count.sum()
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))
+    return {
+        "model": model,
+        "loss_fn": nn.CrossEntropyLoss(weight=weight),
+        "optimizer": optim.Adam(model.parameters(), lr=0.01),
+        "evaluate": recall,
+        **tasks.loaders(train, validation),
+    }
+
+
 # duplicate_samples
 
 

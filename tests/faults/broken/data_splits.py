@@ -227,6 +227,24 @@ def validation_is_augmented_too(sound: bool) -> dict:
 
 
 @broken("augmentation_misuse", effect="hurts", epochs=5, gap=0.15)
+def dark_and_bright_made_negative(sound: bool) -> dict:
+    draw = tasks.draws(11)
+    kinds = torch.randint(0, 4, (700,), generator=draw)
+    level = torch.tensor([-1.0, -0.3, 0.3, 1.0])[kinds]
+    slope = torch.linspace(-1, 1, 8)
+    patches = level[:, None, None, None] * slope + 0.5 * torch.randn(700, 1, 8, 8, generator=draw)
+
+    def augment(image: Tensor) -> Tensor:
+        if random.random() < 0.5:
+            image = image.flip(-2) if sound else -image
+        return image
+
+    train = Pictures(patches[:500], kinds[:500], augment)
+    validation = Pictures(patches[500:], kinds[500:], torch.clone)
+    return {**parts_of(perceptron(64, 32, 4)), **tasks.loaders(train, validation)}
+
+
+@broken("augmentation_misuse", effect="hurts", epochs=5, gap=0.15)
 def picture_turned_and_its_mask_not(sound: bool) -> dict:
     pictures, masks = tasks.spots()
 
