@@ -66,7 +66,8 @@ def describe(device: torch.device) -> str:
         return f"{properties.name} ({properties.total_memory / 2**30:.0f} GB)"
     if device.type == "mps":
         return f"Apple GPU ({platform.machine()})"
-    return f"CPU {platform.machine()}, {torch.get_num_threads()} threads"
+    threads = torch.get_num_threads()
+    return f"CPU {platform.machine()}, {threads} {'thread' if threads == 1 else 'threads'}"
 
 
 def amp_dtype(precision: str, device: torch.device) -> torch.dtype | None:

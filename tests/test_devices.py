@@ -84,7 +84,7 @@ def test_why_cuda_cannot_be_used(
 def test_a_description_is_short_and_names_the_kind(device: torch.device) -> None:
     text = devices.describe(device)
     assert "\n" not in text and 5 < len(text) < 60
-    assert device.type != "cpu" or text == f"CPU {devices.platform.machine()}, {torch.get_num_threads()} threads"
+    assert device.type != "cpu" or text.startswith(f"CPU {devices.platform.machine()}, {torch.get_num_threads()} thread")
 
 
 @pytest.mark.parametrize(("precision", "dtype"), [("bf16", torch.bfloat16), ("fp16", torch.float16)])
@@ -100,3 +100,13 @@ def test_bfloat16_on_a_gpu_that_lacks_it(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(DeviceError, match=r"An old GPU has no bfloat16\. Use amp='fp16' or amp='off'\."):
         devices.amp_dtype("bf16", torch.device("cuda"))
     assert devices.amp_dtype("fp16", torch.device("cuda")) == torch.float16
+
+
+def test_one_thread_is_no_threads():
+    before = torch.get_num_threads()
+    try:
+        for threads, ending in ((1, ", 1 thread"), (2, ", 2 threads")):
+            torch.set_num_threads(threads)
+            assert devices.describe(torch.device("cpu")).endswith(ending)
+    finally:
+        torch.set_num_threads(before)

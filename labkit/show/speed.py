@@ -33,13 +33,12 @@ def beside(found: Comparison, name: str, records: Sequence[Record] = ()) -> Pict
         panel = figure.subplots()
         place, ticks, data = 0.0, [], []
         for title, figures, (fill, hatch) in groups:
-            panel.annotate(
-                title, (0, place), (2, 0), textcoords="offset points", va="center", fontsize=8.5, color=QUIET
-            )
+            panel.annotate(title, (0, place), (2, 0), textcoords="offset points", va="center", fontsize=8.5, color=INK,
+                           bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
             for way, ratio, milliseconds in figures:
                 place += 1
                 panel.barh([place], [ratio], color=fill, hatch=hatch, edgecolor=INK, linewidth=0.8, height=0.7)
-                text = f"{ratio:.3g} ×   ({milliseconds:.3g} ms)"
+                text = f"{ratio:.3g} ×   ({in_words(milliseconds)})"
                 panel.annotate(text, (ratio, place), (4, 0), textcoords="offset points", va="center", fontsize=9)
                 ticks.append((place, way))
                 data.append({"device": title, "way": way, "times as fast": ratio, "milliseconds": milliseconds})
@@ -54,6 +53,11 @@ def beside(found: Comparison, name: str, records: Sequence[Record] = ()) -> Pict
         f"{title}: " + ", ".join(f"{way} {ratio:.3g}" for way, ratio, _ in figures[1:]) for title, figures, _ in groups
     )
     return Picture(figure, data, f"Compared with “{own[0][0]}”, times as fast. {others}.")
+
+
+def in_words(milliseconds: float) -> str:
+    """Return a time with its unit: "0.52 ms", "344 ms", "4.8 s"."""
+    return f"{milliseconds:.3g} ms" if milliseconds < 999 else f"{milliseconds / 1000:.3g} s"
 
 
 def timelines(found: Mapping[str, Timeline]) -> Picture:

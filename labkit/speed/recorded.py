@@ -45,7 +45,7 @@ class Record:
     def label(self) -> str:
         """The device, the day and the version of torch, as a picture names them."""
         shared = ", shared with other programs" if self.busy else ""
-        return f"{self.device}{shared}, {self.date}, torch {self.versions['torch']}"
+        return f"{self.device}{shared}, {self.date}, torch {self.versions['torch'].partition('+')[0]}"
 
     def table(self) -> Table:
         """Return a row for each way of each measurement."""
