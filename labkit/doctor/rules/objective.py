@@ -4,8 +4,9 @@ from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
 from labkit.doctor.probe.objective_loss import floor_of_bounded
 from labkit.doctor.rules import objective_classes, objective_losses, objective_numbers, objective_shapes
-from labkit.doctor.rules.mends import logarithm, logit, with_loss
+from labkit.doctor.rules.mends import logarithm, logit, with_loss, with_outputs
 from labkit.doctor.rules.objective_losses import EXPLAINS
+from labkit.doctor.trial import validation_score
 
 
 def _mismatch(what: str, why: str, fix: str, verify: str, weight: float = 7, **more) -> Finding:
@@ -56,7 +57,9 @@ def squashed_before_softmax(evidence: Evidence) -> Finding | None:
         "A softmax wants logits, which may be any numbers; where they are cut off there is no gradient.",
         f"# no {activation} after {outputs.layer}: return its outputs as they are",
         "outputs.min() is below 0 for some batch",
-        mend=with_loss(logit) if activation == "sigmoid" else None,
+        mend=with_outputs(logit) if activation == "sigmoid" else None,
+        instead=((with_loss(logit), ""),),
+        judge=validation_score,
     )
 
 
@@ -98,7 +101,9 @@ def squashed_before_logits(evidence: Evidence) -> Finding | None:
         f"# return the outputs of {outputs.layer} as they are\n"
         "probabilities = torch.sigmoid(model(inputs))   # only where you read them",
         "outputs.min() is below 0 for some batch",
-        mend=with_loss(logit) if outputs.high <= 1 else None,
+        mend=with_outputs(logit) if outputs.high <= 1 else None,
+        instead=((with_loss(logit), ""),),
+        judge=validation_score,
     )
 
 

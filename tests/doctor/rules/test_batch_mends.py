@@ -50,6 +50,9 @@ def test_a_loss_gets_what_its_softmax_or_sigmoid_is_taken_of():
     one = program()
     mends.with_loss(mends.logarithm)(one)
     torch.testing.assert_close(one.loss_fn(logits.softmax(1), targets), functional.cross_entropy(logits, targets))
+    one.model = nn.Sigmoid()
+    mends.with_outputs(mends.logit)(one)
+    torch.testing.assert_close(one.copy().model(logits), logits)
     torch.testing.assert_close(mends.logit(torch.sigmoid(logits)), logits)
 
 
