@@ -84,7 +84,8 @@ def test_why_cuda_cannot_be_used(
 def test_a_description_is_short_and_names_the_kind(device: torch.device) -> None:
     text = devices.describe(device)
     assert "\n" not in text and 5 < len(text) < 60
-    assert device.type != "cpu" or text.startswith(f"CPU {devices.platform.machine()}, {torch.get_num_threads()} thread")
+    beginning = f"CPU {devices.platform.machine()}, {torch.get_num_threads()} thread"
+    assert device.type != "cpu" or text.startswith(beginning)
 
 
 @pytest.mark.parametrize(("precision", "dtype"), [("bf16", torch.bfloat16), ("fp16", torch.float16)])
