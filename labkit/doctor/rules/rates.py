@@ -14,7 +14,7 @@ from labkit.doctor.rules.mends import (
     without_decay,
     without_penalty,
 )
-from labkit.doctor.rules.update_mends import written_by_optimizers_only
+from labkit.doctor.rules.weight_mends import written_by_optimizers_only
 from labkit.doctor.trial import validation_score
 
 LARGEST_MOVE = 0.3  # change ÷ size of the weights in one update; healthy ones are near 0.001

@@ -3,7 +3,7 @@
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
 from labkit.doctor.rules.evaluation_mends import looks_only
-from labkit.doctor.rules.update_mends import frozen, frozen_as_evaluated, still, written_by_optimizers_only
+from labkit.doctor.rules.weight_mends import frozen, frozen_as_evaluated, still, written_by_optimizers_only
 from labkit.doctor.rules.words import names_of
 
 

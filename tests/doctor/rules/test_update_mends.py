@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from labkit.doctor.program import Program, usual_step
 from labkit.doctor.rules import update_mends as mends
+from labkit.doctor.rules import weight_mends
 from labkit.doctor.rules.mends import without_penalty
 from labkit.keeping import same_bits
 from tests.doctor.small import program
@@ -150,7 +151,7 @@ def test_only_optimizers_write_into_the_weights():
         model.load_state_dict({name: torch.zeros_like(value) for name, value in model.state_dict().items()})
         return loss
 
-    one = mended(mends.written_by_optimizers_only, train_step=resets)
+    one = mended(weight_mends.written_by_optimizers_only, train_step=resets)
     before = weights(one)
     updates(one, 1)
     moved = {name: (value - before[name]).norm().item() for name, value in weights(one).items()}
@@ -169,7 +170,7 @@ class Forgets(nn.Linear):
 def test_a_forward_pass_does_not_reset_weights_either():
     one = program()
     one.model[2] = Forgets(16, 2)
-    mends.written_by_optimizers_only(one)
+    weight_mends.written_by_optimizers_only(one)
     before = weights(one)
     one.model(torch.zeros(1, 6))
     assert same_bits(one.model[2].weight, before["2.weight"])
@@ -190,7 +191,7 @@ def test_frozen_weights_stay_under_momentum_and_decay():
     one = program(train_step=zeroes)
     one.optimizer = torch.optim.AdamW(one.model.parameters(), weight_decay=0.1)
     sick = one.copy()
-    mends.still(["0.weight"])(one)
+    weight_mends.still(["0.weight"])(one)
     one, begin = one.copy(), weights(one)
     updates(one), updates(sick)
     assert same_bits(one.model[0].weight, begin["0.weight"]) and not same_bits(one.model[2].weight, begin["2.weight"])
@@ -200,7 +201,7 @@ def test_frozen_weights_stay_under_momentum_and_decay():
 def test_parts_are_frozen_by_name_and_with_what_is_around_them():
     one = program()
     one.model[0].requires_grad = False
-    mends.frozen(["0"])(one)
+    weight_mends.frozen(["0"])(one)
     assert [p.requires_grad for p in one.model.parameters()] == [False, False, True, True]
     assert "requires_grad" not in vars(one.model[0])
 
@@ -218,7 +219,7 @@ def test_parts_are_frozen_by_name_and_with_what_is_around_them():
             return self.head(self.body(x))
 
     other = program(model=Tuned())
-    mends.frozen_as_evaluated(["body.0"])(other)
+    weight_mends.frozen_as_evaluated(["body.0"])(other)
     assert {name for name, p in other.model.named_parameters() if p.requires_grad} == {"head.weight", "head.bias"}
 
 
