@@ -62,6 +62,10 @@ def look_at_rates(program: Program, recording: Recording) -> RatesEvidence:
         order = next(event.order for event in first.events if event.kind == "schedule")
         earlier = any(event.kind == "step" for update in recording.updates[: first.number] for event in update.events)
         seen.before_step = not earlier and bool(steps) and order < min(steps)
+        batches, made = program.batches(), sum(map(bool, moves))
+        seen.per_epoch = max(1, round(batches * made / len(moves))) if batches else None
+    else:
+        seen.per_epoch = 1
     used = [max(update.learning_rates) for update in recording.updates if update.learning_rates]
     seen.by_hand = used if not seen.in_step and len(set(used)) > len(used) // 2 else []
     _look_at_schedule(program, seen)
@@ -91,8 +95,6 @@ def _look_at_schedule(program: Program, seen: RatesEvidence) -> None:
     schedule = schedules[0]
     seen.kind = type(schedule).__name__
     seen.other_optimizer = copy.scheduler is schedule and schedule.optimizer is not copy.optimizer
-    batches = program.batches()
-    seen.per_epoch = batches if seen.in_step else 1
     groups = schedule.optimizer.param_groups
     seen.meant = max(max(group.get("max_lr", 0.0), group.get("initial_lr", group["lr"])) for group in groups)
     with warnings.catch_warnings():

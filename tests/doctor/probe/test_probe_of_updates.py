@@ -213,6 +213,18 @@ def test_a_schedule_in_the_step_and_rates_by_hand():
     found = seen(one).rates
     assert (found.in_step, found.before_step, found.per_epoch, len(found.trace)) == (True, True, 10, 50)
 
+    def once_an_epoch(model, batch, loss_fn, optimizer):
+        inner(model, batch, loss_fn, optimizer)
+        done.append(len(done))
+        if len(done) % 10 == 0:
+            slow.step()
+
+    done: list[int] = []
+    one = program(train_step=once_an_epoch)
+    slow = StepLR(one.optimizer, 1, 0.5)
+    found = seen(one).rates
+    assert (found.in_step, found.before_step, found.per_epoch, len(found.trace)) == (True, False, 1, 5)
+
     def rising(model, batch, loss_fn, optimizer):
         optimizer.param_groups[0]["lr"] += 0.01
         inner(model, batch, loss_fn, optimizer)
