@@ -147,9 +147,11 @@ def first_places_count(evidence: Evidence) -> Finding | None:
 def whoever_is_right(evidence: Evidence) -> Finding | None:
     """Right answers get the same score when they are given to other samples."""
     seen, loss = evidence.evaluation.scores, evidence.objective.loss
-    if seen.mixed is None or seen.right <= seen.wrong or not _close(seen.mixed, seen.right, seen):
+    if seen.mixed is None or seen.right <= seen.wrong or not math.isclose(seen.mixed, seen.right, rel_tol=1e-5):
         return None
-    shapes = f": outputs {loss.outputs}, targets {loss.targets}" if loss is not None else ""
+    if loss is None or not (loss.regression or loss.logistic or loss.linear or loss.shift is not None):
+        return None  # what a right answer is for this loss is not known, as for logarithms of rates
+    shapes = f": outputs {loss.outputs}, targets {loss.targets}"
     return _wrong(
         f"A model that is always right gets {seen.right:.3g}, and the same if each sample gets the answer of another "
         f"one{shapes}.",
