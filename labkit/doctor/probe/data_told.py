@@ -49,7 +49,7 @@ def _feature(parts: list[Samples], found: ToldEvidence) -> None:
     inputs, targets = parts[0].inputs, parts[0].targets
     if inputs.dim() != 2 or inputs.shape[1] < 3 or inputs.shape[1] > 500 or len(inputs) < FEWEST:
         return
-    if targets.numel() != len(targets) or len(targets.unique()) < 2:
+    if targets.numel() != len(targets) or len(targets.unique()) < 2 or not _measured(inputs):
         return
     found.features = inputs.shape[1]
     for number in range(inputs.shape[1]):
@@ -58,6 +58,12 @@ def _feature(parts: list[Samples], found: ToldEvidence) -> None:
         if kind := tells(x, y):
             found.feature, found.exact = number, kind
             return
+
+
+def _measured(inputs: Tensor) -> bool:
+    """Say whether most features are measurements; among words, bits or categories one may be the answer on purpose."""
+    rich = [len(column.unique()) > len(column) // 4 for column in inputs.T]
+    return inputs.is_floating_point() and sum(rich) > len(rich) // 2
 
 
 def tells(x: Tensor, y: Tensor) -> str:

@@ -47,6 +47,7 @@ def test_a_feature_that_is_the_class() -> None:
     assert said(**pieces(x, y)) == {}
     x[:, 2] = torch.tensor([3.0, 7.0])[y]
     assert "Feature 2 of 4 has a value of its own for each class" in said(**pieces(x, y))["data_leakage"]
+    assert said(**pieces((x > 4).float(), y)) == {}
     x[7, 2] = 3.0
     assert said(**pieces(x, y)) == {}
 
