@@ -72,3 +72,9 @@ def examined(order: Tensor) -> list[str]:
 
 def test_a_trial_with_whole_families_confirms_it() -> None:
     assert examined(mixed()) == ["data_leakage"]
+
+
+def test_rows_of_bits_are_alike_by_chance() -> None:
+    rows = torch.randint(0, 2, (600, 10), generator=torch.Generator().manual_seed(4)).float()
+    found = look_at_groups({"train": Samples(rows[:400]), "val": Samples(rows[400:])})
+    assert found is None or found.overlapping == 0
