@@ -43,9 +43,7 @@ def main() -> None:
     )
     loads = imports_torch()
     rows = [{"started": name, "milliseconds": round(1000 * value, 1)} for name, value in seconds.items()]
-    print(
-        Table(rows, f"Medians of {options.rounds} fresh processes; torch {'is' if loads else 'is not'} loaded.")
-    )
+    print(Table(rows, f"Medians of {options.rounds} fresh processes; torch {'is' if loads else 'is not'} loaded."))
     if options.json:
         figures = {
             "import_ms": round(1000 * (seconds["import labkit"] - seconds["python"]), 1),

@@ -26,7 +26,7 @@ def normalising() -> dict:
 
 def in_training_mode(model, loader):
     with torch.no_grad():
-        return torch.cat([model(x).argmax(1) == y for x, y in loader]).float().mean().item()
+        return torch.cat([model(x).argmax(1) == y for x, y in loader]).double().mean().item()
 
 
 def test_an_evaluation_leaves_everything_as_it_was():
