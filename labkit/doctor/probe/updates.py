@@ -9,17 +9,20 @@ from labkit.doctor.copying import reachable
 from labkit.doctor.probe.rates import look_at_rates
 from labkit.doctor.probe.updates_evidence import UpdatesEvidence, marks_of, optimizers_of, parameters_of, pieces_of
 from labkit.doctor.probe.updates_order import look_at_clipping, look_at_order
+from labkit.doctor.probe.updates_waiting import batches_without_a_step
 from labkit.doctor.probe.updates_weights import look_at_freezing, look_for_resets
 from labkit.doctor.program import Program
 from labkit.doctor.records import Recording
 
 
 def look(program: Program, recording: Recording) -> UpdatesEvidence:
-    """Look at the updates of a recording; nothing is run except schedules, on copies."""
+    """Look at the updates of a recording; only schedules are run, and an epoch where no step was seen, on copies."""
     seen = UpdatesEvidence(watched=len(recording.updates), raised=recording.error is not None)
     seen.batches = program.batches()
     _membership(program, recording, seen)
     look_at_order(recording, seen)
+    if not seen.raised and seen.backwards and not seen.steps and not seen.thrown_away:
+        seen.epoch_without_step = batches_without_a_step(program)
     look_at_clipping(recording, seen)
     look_at_freezing(program, recording, seen)
     seen.made = sum(event.kind == "optimizer made" for update in recording.updates for event in update.events)
@@ -51,10 +54,28 @@ def _membership(program: Program, recording: Recording, seen: UpdatesEvidence) -
     optimised = [number for number, parameter in enumerate(parameters.values()) if id(parameter) in held]
     order = {name: number for number, name in enumerate(parameters)}
     seen.ahead_of_optimised = [name for name in seen.missing if optimised and order[name] > max(optimised)]
+    if isinstance(copy.loss_fn, nn.Module):
+        seen.missing_in_loss = [
+            name for name, p in own_parameters(copy.loss_fn) if id(p) not in held and p.grad is not None
+        ]
     belongs = {
         id(p) for thing in reachable(pieces_of(copy)) if isinstance(thing, nn.Module) for p in thing.parameters()
     }
     seen.strangers = sum(1 for key in own if key not in belongs and held[key].grad is None)
+
+
+def own_parameters(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    """Return the trainable parameters that a module written by hand declares itself; those of layers are no own ones.
+
+    So the weights of a network that a loss only looks through are not among them.
+    """
+    return [
+        (f"{path}.{name}".lstrip("."), parameter)
+        for path, part in module.named_modules()
+        if not type(part).__module__.startswith(("torch.", "torchvision."))
+        for name, parameter in part.named_parameters(recurse=False)
+        if parameter.requires_grad
+    ]
 
 
 def looks_as_made(model: nn.Module, name: str, parameter: Tensor) -> bool:

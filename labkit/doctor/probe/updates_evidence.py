@@ -19,7 +19,9 @@ class UpdatesEvidence:
     watched, batches: updates that were watched, and batches of an epoch (None if the loader does not know).
     missing: trainable, with a gradient, and in no optimizer. missing_as_made: those of them that still look as their
     layer was made. ahead_of_optimised: those of them whose layer comes after all optimised ones. strangers: tensors in
-    the optimizer that are no part of model, loss or context. shared: whether optimizer and model have any in common.
+    the optimizer that are no part of model, loss or context. missing_in_loss: parameters that the loss declares itself,
+    with a gradient, and in no optimizer. epoch_without_step: batches of a whole epoch in which no weight moved, else 0.
+    shared: whether optimizer and model have any in common.
     steps: how many times any optimizer stepped; own_steps: the program's own. thrown_away: backward passes whose
     gradients were cleared before any step used them. emptied: steps that found every gradient cleared after a backward.
     kept: steps whose gradients still contained those that the step before had used. changed_after: steps after which
@@ -44,6 +46,8 @@ class UpdatesEvidence:
     missing: list[str] = field(default_factory=list)
     missing_as_made: list[str] = field(default_factory=list)
     ahead_of_optimised: list[str] = field(default_factory=list)
+    missing_in_loss: list[str] = field(default_factory=list)
+    epoch_without_step: int = 0
     strangers: int = 0
     optimised: int = 0
     shared: bool = True

@@ -27,6 +27,13 @@ def optimizer_over_the_model(program: Program) -> None:
         program.scheduler.optimizer = program.optimizer
 
 
+def optimizer_over_the_loss_too(program: Program) -> None:
+    """Give the optimizer the trainable parameters of the loss that it does not have, with its own settings."""
+    held = {id(parameter) for group in program.optimizer.param_groups for parameter in group["params"]}
+    missing = [p for p in program.loss_fn.parameters() if p.requires_grad and id(p) not in held]
+    program.optimizer.add_param_group({"params": missing})
+
+
 def learning_rate_times(factor: float) -> Callable[[Program], None]:
     """Return a fix that multiplies every learning rate, in the optimizer and in what the schedule starts from."""
 

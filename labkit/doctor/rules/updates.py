@@ -4,8 +4,8 @@ from itertools import pairwise
 
 from labkit.doctor.evidence import Evidence
 from labkit.doctor.finding import Finding
-from labkit.doctor.rules import rates, updates_weights
-from labkit.doctor.rules.mends import optimizer_over_the_model, usual_five_lines
+from labkit.doctor.rules import rates, updates_membership, updates_weights
+from labkit.doctor.rules.mends import usual_five_lines
 from labkit.doctor.rules.update_mends import (
     cleared_before_each_update,
     clipped_at_the_step,
@@ -15,40 +15,19 @@ from labkit.doctor.rules.update_mends import (
 from labkit.doctor.rules.words import names_of
 
 
-def not_in_the_optimizer(evidence: Evidence) -> Finding | None:
-    """Trainable parameters get a gradient, and no optimizer holds them."""
-    seen = evidence.updates
-    replaced = not seen.shared or seen.strangers
-    forgotten = seen.missing if replaced else sorted({*seen.ahead_of_optimised, *seen.missing_as_made})
-    if not forgotten or not seen.steps:
-        return None
-    strangers = f" It holds {seen.strangers} tensors that no part of the program uses." if seen.strangers else ""
-    return Finding(
-        "param_not_optimised",
-        "fail",
-        f"{len(forgotten)} parameters get a gradient and no optimizer has them: {names_of(forgotten)}.{strangers}",
-        "An optimizer moves the tensors that it was given; when a layer is replaced later, it keeps the old ones.",
-        "optimizer = torch.optim.Adam(model.parameters(), lr=...)  # after the model is complete",
-        "all(any(p is q for g in optimizer.param_groups for q in g['params']) for p in model.parameters())",
-        "04",
-        mend=optimizer_over_the_model,
-        weight=9,
-        explains=("bad_init", "lr_too_low", "model_too_weak", "vanishing_gradient", "dead_units", "step_missing"),
-    )
-
-
 def no_step(evidence: Evidence) -> Finding | None:
     """Gradients are made, and the optimizer never uses them."""
     seen = evidence.updates
     if seen.raised or not seen.backwards or seen.watched < 2:
         return None
-    if not seen.steps and not seen.thrown_away and seen.backwards < max(seen.batches or 0, 10):
+    waited = seen.epoch_without_step
+    if not seen.steps and not seen.thrown_away and not waited and seen.backwards < max(seen.batches or 0, 10):
         return None  # a long window of accumulation may still be open
     if seen.own_steps and not (seen.thrown_away >= 2 and seen.thrown_away > seen.steps):
         return None
     if seen.steps and not seen.own_steps and seen.made:
         return None
-    what = f"{seen.backwards} backward passes, {seen.own_steps} steps of this optimizer"
+    what = f"{max(seen.backwards, waited)} backward passes, {seen.own_steps} steps of this optimizer"
     cleared = f"; {seen.thrown_away} times the gradients were cleared before any step" if seen.thrown_away else ""
     return Finding(
         "step_missing",
@@ -233,7 +212,7 @@ def graph_kept(evidence: Evidence) -> Finding | None:
 
 
 RULES = [
-    not_in_the_optimizer,
+    *updates_membership.RULES,
     no_step,
     cleared_before_the_step,
     never_cleared,

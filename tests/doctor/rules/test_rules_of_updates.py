@@ -204,3 +204,36 @@ def test_a_loss_that_jumps_says_nothing_of_the_rate_where_class_follows_class(ru
     data = DataEvidence(order=OrderEvidence(batches=20, classes=10, runs=runs))
     seen = UpdatesEvidence(rates=RatesEvidence(first=0.1, losses=[2.3, 3.0, 4.0, 5.0, 6.0], ratios=[0.05] * 5))
     assert (rates.too_high(Evidence(data, None, None, seen, None)) is not None) == said
+
+
+class Weighted(nn.Module):
+    """A loss with a parameter of its own, and a network that it only looks through."""
+
+    def __init__(self):
+        super().__init__()
+        self.log_scale = nn.Parameter(torch.full((), 3.0))
+        self.seen_through = nn.Linear(2, 2)
+
+    def forward(self, outputs, targets):
+        looked_at = nn.functional.cross_entropy(outputs + 0 * self.seen_through(outputs), targets)
+        return looked_at * torch.exp(-self.log_scale) + self.log_scale
+
+
+def test_parameters_of_the_loss_belong_into_an_optimizer_too():
+    model, loss_fn = nn.Linear(6, 2), Weighted()
+    alone = program(model=model, loss_fn=loss_fn, optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
+    assert gather(alone).updates.missing_in_loss == ["log_scale"]
+    both = torch.optim.SGD([*model.parameters(), loss_fn.log_scale], lr=0.1)
+    assert gather(program(model=model, loss_fn=loss_fn, optimizer=both)).updates.missing_in_loss == []
+
+
+def test_an_epoch_without_a_step_is_told_from_a_long_window():
+    never = program(train_step=stepping("backward", "step", "clear", every=10**9), train_loader=batches(60))
+    assert counted(said(never)["step_missing"]) == (60, 0)
+    long = program(train_step=stepping("backward", "step", "clear", every=50), train_loader=batches(60))
+    assert gather(long).updates.epoch_without_step == 0 and "step_missing" not in said(long)
+
+
+def batches(count: int) -> list:
+    one = list(program().train_loader)
+    return [one[number % len(one)] for number in range(count)]
