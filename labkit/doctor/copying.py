@@ -184,13 +184,16 @@ def _can_be_copied(thing: Any) -> bool:
 
 
 def _copy_what_deepcopy_leaves_out(things: list[Any], memo: dict[int, Any]) -> None:
-    """Gradients, which nn.Parameter drops when it is copied; hooks of an optimizer and attributes of its subclass."""
+    """Gradients and attributes, which nn.Parameter drops when it is copied; hooks and attributes of an optimizer."""
     for thing in things:
         twin = memo.get(id(thing))
         if twin is None or twin is thing:
             continue
-        if isinstance(thing, Tensor) and thing.is_leaf and thing.grad is not None:
-            twin.grad = copy.deepcopy(thing.grad, memo)
+        if isinstance(thing, Tensor):
+            if thing.is_leaf and thing.grad is not None:
+                twin.grad = copy.deepcopy(thing.grad, memo)
+            for name in vars(thing).keys() - vars(twin).keys():
+                vars(twin)[name] = copy.deepcopy(vars(thing)[name], memo)
         elif isinstance(thing, Optimizer):
             for name, value in vars(thing).items():
                 new = name not in vars(twin) and not isinstance(value, FunctionType | MethodType)

@@ -78,3 +78,10 @@ def test_the_global_generators_are_meant_not_copied() -> None:
     assert twins["python"].__self__ is random.uniform.__self__
     assert twins["numpy"].__self__ is numpy.random.normal.__self__
     assert twins["own"].__self__ is not methods["own"].__self__
+
+
+def test_notes_on_a_parameter_are_copied():
+    layer = nn.Linear(2, 2)
+    layer.weight.group = ["slow"]
+    twin = copied({"model": layer})["model"]
+    assert twin.weight.group == ["slow"] and twin.weight.group is not layer.weight.group

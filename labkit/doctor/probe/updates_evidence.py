@@ -34,10 +34,10 @@ class UpdatesEvidence:
     frozen_moved: parameters without requires_grad that an update moved; zeroed_moved: those whose gradient was set to
     zero before the step; evaluated_in_training: parts that are trained in evaluation mode, although it changes nothing
     in them; thawed, left_frozen: what the evaluation made trainable, or not. attribute_frozen: modules with a plain
-    attribute requires_grad. nodes: operations in the graph of each backward. live: after each update, of how many a
-    graph was still alive.
-    reset: parameters that something else than an optimizer overwrote, with what was seen. shrunk: by which part
-    all weights are made smaller between two steps. along: see Mark, for every step. rates: see RatesEvidence.
+    attribute requires_grad. misspelt_freezing: name -> attribute that is nearly called so, where nothing is frozen.
+    nodes: operations in the graph of each backward. live: after each update, of how many a graph was still alive.
+    reset: parameters that something else than an optimizer overwrote, with what was seen. shrunk: by which part all
+    weights are made smaller between two steps. along: see Mark, for every step. rates: see RatesEvidence.
     """
 
     watched: int = 0
@@ -75,6 +75,7 @@ class UpdatesEvidence:
     thawed: list[str] = field(default_factory=list)
     left_frozen: list[str] = field(default_factory=list)
     attribute_frozen: list[str] = field(default_factory=list)
+    misspelt_freezing: dict[str, str] = field(default_factory=dict)
     nodes: list[int] = field(default_factory=list)
     live: list[int] = field(default_factory=list)
     reset: dict[str, str] = field(default_factory=dict)

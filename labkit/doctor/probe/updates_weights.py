@@ -1,5 +1,6 @@
 """Look at the weights between the updates: who else writes into them, and do frozen ones stay as they are?"""
 
+from difflib import get_close_matches
 from itertools import pairwise
 from statistics import median
 
@@ -75,6 +76,7 @@ def look_at_freezing(program: Program, recording: Recording, seen: UpdatesEviden
         steps = marks_of(update, "step")
         by_hand = {n for m in steps for n, norm in m.norms.items() if norm == 0 and m.accumulated.get(n)}
         seen.zeroed_moved.update({name: update.moved[name] for name in by_hand & moved})
+    seen.misspelt_freezing = misspelt_freezing(program.model)
     for name, module in program.model.named_modules():
         own = list(module.parameters())
         if vars(module).get("requires_grad") is False and any(parameter.requires_grad for parameter in own):
@@ -99,6 +101,23 @@ def look_at_freezing(program: Program, recording: Recording, seen: UpdatesEviden
         seen.left_frozen = [
             name for name, trained in before.items() if trained and name not in during and not after[name]
         ]
+
+
+def misspelt_freezing(model: nn.Module) -> dict[str, str]:
+    """Return name -> attribute of trainable parameters, or modules with such, that have one like requires_grad = False.
+
+    Python makes a new attribute of every name, so `require_grad = False` raises nothing and freezes nothing.
+    """
+    named = [(name or "model", module, any(p.requires_grad for p in module.parameters()))
+             for name, module in model.named_modules()]  # fmt: skip
+    named += [(name, parameter, parameter.requires_grad) for name, parameter in model.named_parameters()]
+    return {
+        name: attribute
+        for name, thing, trained in named
+        if trained
+        for attribute, value in vars(thing).items()
+        if value is False and attribute != "requires_grad" and get_close_matches(attribute, ["requires_grad"], 1, 0.85)
+    }
 
 
 def _only_evaluated(name: str, module: nn.Module, recording: Recording) -> bool:

@@ -39,6 +39,11 @@ def frozen_and_moved(evidence: Evidence) -> Finding | None:
         fix = (
             f"model.get_submodule({seen.attribute_frozen[0]!r}).requires_grad_(False)  # the method, with an underscore"
         )
+    elif seen.misspelt_freezing:
+        name, attribute = next(iter(seen.misspelt_freezing.items()))
+        mend = frozen(list(seen.misspelt_freezing))
+        what = f"{name} has an attribute {attribute} = False, which means nothing to torch: it is trained all the same."
+        fix = "parameter.requires_grad_(False)  # a method cannot be misspelt without an error"
     elif seen.frozen_moved:
         what = f"{names_of(list(seen.frozen_moved))} do not require a gradient, and the optimizer moved them."
         fix = "optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=...)"

@@ -42,13 +42,15 @@ def still(names: list[str]) -> Mend:
 
 
 def frozen(names: list[str]) -> Mend:
-    """Return a fix that freezes modules, and takes away a stray attribute `requires_grad`."""
+    """Return a fix that freezes modules or parameters, and takes away a stray attribute `requires_grad = False`."""
 
     def mend(program: Program) -> None:
+        things = dict(program.model.named_parameters()) | {n or "model": m for n, m in program.model.named_modules()}
         for name in names:
-            part = program.model.get_submodule("" if name == "model" else name)
-            vars(part).pop("requires_grad", None)
-            part.requires_grad_(False)
+            stray = [key for key, value in vars(things[name]).items() if value is False and "grad" in key]
+            for key in stray:
+                del vars(things[name])[key]
+            things[name].requires_grad_(False)
 
     return mend
 

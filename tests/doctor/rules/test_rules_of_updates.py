@@ -237,3 +237,15 @@ def test_an_epoch_without_a_step_is_told_from_a_long_window():
 def batches(count: int) -> list:
     one = list(program().train_loader)
     return [one[number % len(one)] for number in range(count)]
+
+
+@pytest.mark.parametrize("attribute", ["require_grad", "requires_gard"])
+def test_a_misspelt_attribute_freezes_nothing(attribute):
+    ill = program()
+    setattr(ill.model[0].weight, attribute, False)
+    assert f"0.weight has an attribute {attribute} = False" in said(ill)["freeze_ineffective"]
+    mended = examine(**{n: piece for n, piece in vars(ill).items() if n != "context"}).apply().program
+    assert not mended.model[0].weight.requires_grad and ill.model[0].weight.requires_grad
+    other = program()
+    other.model[0].weight.is_pretrained = False  # somebody's own note
+    assert "freeze_ineffective" not in said(other)
