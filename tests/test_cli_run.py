@@ -16,6 +16,7 @@ PICTURE = """
 import matplotlib.pyplot as plt
 figure, axes = plt.subplots(figsize=(1, 1))
 axes.plot([1, 2])
+plt.close(figure)
 figure
 """
 

@@ -33,7 +33,7 @@ def record(program: Program, updates: int = UPDATES, seconds: float = SECONDS, s
     with randomness.frozen_randomness(seed), warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         begins = [time.thread_time()]
-        for number, batch in enumerate(_epochs(program)):
+        for number, batch in enumerate(_readable(program, recording)):
             budget = seconds if recording.optimizers else 4 * seconds  # else it may be in a window of accumulation
             if number >= affordable(updates, min(FEWEST, updates), fastest(begins), budget):
                 break
@@ -44,6 +44,14 @@ def record(program: Program, updates: int = UPDATES, seconds: float = SECONDS, s
             recording.live.append(sum(any(trace() is not None for trace in update) for update in recording.traces))
         recording.warnings = [str(warning.message) for warning in said]
     return recording
+
+
+def _readable(program: Program, recording: Recording) -> Iterator[Any]:
+    """Yield the batches until one cannot be read; the error of the loader is that of the recording."""
+    try:
+        yield from _epochs(program)
+    except Exception as error:  # whatever the user's data set raises
+        recording.loader_error = error
 
 
 def _epochs(program: Program) -> Iterator[Any]:

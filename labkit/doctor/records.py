@@ -107,10 +107,11 @@ class Recording:
     modes_after_evaluation: dict[str, bool] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     optimizers: list[torch.optim.Optimizer] = field(default_factory=list)  # those that stepped, in order
+    loader_error: Exception | None = None
     live: list[int] = field(default_factory=list)  # of how many updates a graph was still alive, after each update
     traces: list[list[weakref.ref]] = field(default_factory=list, repr=False)
 
     @property
     def error(self) -> Exception | None:
-        """The first exception of an update, if there was one."""
-        return next((update.error for update in self.updates if update.error is not None), None)
+        """The first exception of an update, or that which ended the reading of batches, if there was one."""
+        return next((update.error for update in self.updates if update.error is not None), self.loader_error)

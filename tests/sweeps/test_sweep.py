@@ -55,7 +55,7 @@ def test_twelve_runs_two_at_a_time_one_failing_killed_half_way_and_started_again
 
 @pytest.mark.slow
 def test_the_same_over_a_dask_cluster(tmp_path):
-    distributed = pytest.importorskip("distributed")
+    distributed = pytest.importorskip("dask.distributed", reason="the extra `cluster` is not installed")
     notebook, out = write_notebook(tmp_path), tmp_path / "out"
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
         answer = labkit(
@@ -85,7 +85,7 @@ def test_the_record_of_a_training_becomes_that_of_its_run(tmp_path):
 
 
 def test_dask_without_an_answer_is_said(tmp_path):
-    pytest.importorskip("distributed")
+    pytest.importorskip("dask.distributed", reason="the extra `cluster` is not installed")
     command = ["sweep", str(write_notebook(tmp_path)), "--grid", "width=1", "--backend", "dask"]
     assert "needs the address of a scheduler" in refused(labkit(*command, "--out", str(tmp_path / "a")))
     answer = refused(labkit(*command, "--scheduler", "nonsense://x", "--out", str(tmp_path / "b")))

@@ -25,12 +25,13 @@ SECONDS = 3.0  # an evaluation that takes longer is not run again
 class EvaluationEvidence:
     """What was seen of the evaluation.
 
-    error: what the evaluation raised. in_training_mode: dropout and batch-norm layers that were in training mode in an
-    evaluation's forward; dropped: (p, how often) of dropout that was on in an evaluation. repeated: whether the same
-    inputs went through the model more than once, as when the mean of several passes is meant. training_in_evaluation:
-    dropout and batch-norm layers that a step had switched to evaluation mode when it trained; training_updates: in how
-    many of the watched updates. scores: see ScoresEvidence. states: see StatesEvidence. plateau: mode of the
-    ReduceLROnPlateau that gets the score. better_is_higher: whether better models get higher scores, None if unknown.
+    error: what the evaluation raised. in_training_mode: dropout and batch-norm layers that were in training mode in
+    an evaluation's forward; dropped: (p, how often) of dropout that was on in an evaluation. repeated: whether the
+    same inputs went through the model more than once, as when the mean of several passes is meant.
+    training_in_evaluation: dropout and batch-norm layers that a step had switched to evaluation mode when it trained;
+    training_updates: in how many of the watched updates. scores: see ScoresEvidence. states: see StatesEvidence.
+    plateau: mode of the ReduceLROnPlateau that gets the score. own_score: whether the program has an evaluation of
+    its own. better_is_higher: whether better models get higher scores, None if unknown.
     """
 
     error: Exception | None = None
@@ -43,6 +44,7 @@ class EvaluationEvidence:
     scores: ScoresEvidence = field(default_factory=ScoresEvidence)
     states: StatesEvidence = field(default_factory=StatesEvidence)
     plateau: str | None = None
+    own_score: bool = False
     better_is_higher: bool | None = None
 
 
@@ -53,7 +55,7 @@ def look(program: Program, recording: Recording) -> EvaluationEvidence:
     if recording.error is not None:
         return seen
     _evaluation_modes(recording, seen)
-    scheduler = program.scheduler
+    scheduler, seen.own_score = program.scheduler, program.evaluate is not None
     seen.plateau = scheduler.mode if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau) else None
     if program.val_loader is None or seen.error is not None:
         return seen

@@ -2,6 +2,7 @@
 
 from statistics import median
 
+import torch
 import torch.nn as nn
 from torch import Tensor
 
@@ -25,7 +26,13 @@ def look(program: Program, recording: Recording) -> UpdatesEvidence:
         seen.epoch_without_step = batches_without_a_step(program)
     look_at_clipping(recording, seen)
     look_at_freezing(program, recording, seen)
-    seen.made = sum(event.kind == "optimizer made" for update in recording.updates for event in update.events)
+    own = {id(parameter) for parameter in recording.program.model.parameters()}
+    seen.made = sum(
+        event.kind == "optimizer made" and any(id(p) in own for p in parameters_of(event.subject))
+        for update in recording.updates
+        for event in update.events
+    )
+    seen.sums_losses = adds_up(program, recording)
     seen.stateful = any(
         "momentum_buffer" in s or "exp_avg" in s for o in recording.optimizers for s in o.state.values()
     )
@@ -76,6 +83,19 @@ def own_parameters(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
         for name, parameter in part.named_parameters(recurse=False)
         if parameter.requires_grad
     ]
+
+
+def adds_up(program: Program, recording: Recording) -> bool:
+    """Say whether the loss of a batch is the sum of the losses of its halves, and so that of a window a sum as well."""
+    call = next((call for update in recording.updates for call in update.losses), None)
+    try:
+        half = len(call.targets) // 2
+        parts = [
+            program.copy().loss_fn(call.outputs[part], call.targets[part]) for part in (slice(half), slice(half, None))
+        ]
+        return half > 0 and torch.allclose(sum(parts), call.value, rtol=1e-3)
+    except Exception:  # outputs that cannot be cut, or a loss that takes no halves
+        return False
 
 
 def looks_as_made(model: nn.Module, name: str, parameter: Tensor) -> bool:

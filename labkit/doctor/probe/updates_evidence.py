@@ -25,7 +25,8 @@ class UpdatesEvidence:
     steps: how many times any optimizer stepped; own_steps: the program's own. thrown_away: backward passes whose
     gradients were cleared before any step used them. emptied: steps that found every gradient cleared after a backward.
     kept: steps whose gradients still contained those that the step before had used. changed_after: steps after which
-    the gradients were changed to other values that nothing used. windows: backward passes a step uses.
+    the gradients were changed to other values that nothing used. sums_losses: whether the loss of a batch is a sum
+    over samples. windows: backward passes a step uses.
     weights: for each window the sum of (what backward began from ÷ what loss_fn gave), None if it cannot be told.
     clips: calls that clip; of these clips_before_backward, clips_after_step, and clips_of_others, whose parameters have
     no gradient. clipped_in_part: steps at which only some of the gradients had been clipped, with the limit.
@@ -59,6 +60,7 @@ class UpdatesEvidence:
     kept: int = 0
     kept_names: list[str] = field(default_factory=list)
     changed_after: int = 0
+    sums_losses: bool = False
     windows: list[int] = field(default_factory=list)
     weights: list[float | None] = field(default_factory=list)
     clips_before_backward: int = 0

@@ -103,8 +103,8 @@ def look_at_clipping(recording: Recording, seen: UpdatesEvidence) -> None:
     for update in recording.updates:
         scaled = any(event.kind == "scale" and event.subject.is_enabled() for event in update.events)
         for event in update.events:
-            if event.kind != "clip":
-                continue
+            if event.kind != "clip" or event.arguments.get("max_norm") == float("inf"):
+                continue  # without a limit it only measures
             seen.clips += 1
             before = [mark for mark in update.marks if mark.order < event.order]
             after = [mark for mark in update.marks if mark.order > event.order]
@@ -124,6 +124,7 @@ def _parts_clipped(update: Update, seen: UpdatesEvidence) -> None:
     """Note how many of the gradients that one optimizer used had been clipped, all calls together."""
     steps = marks_of(update, "step")
     clips = [event for event in update.events if event.kind == "clip" and event.arguments.get("with_gradient")]
+    clips = [event for event in clips if event.arguments.get("max_norm") != float("inf")]
     if len(steps) != 1 or not clips or clips[-1].order > steps[0].order:
         return
     clipped = sum(event.arguments["with_gradient"] for event in clips)

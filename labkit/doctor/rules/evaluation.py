@@ -157,7 +157,7 @@ def plateau_in_the_wrong_direction(evidence: Evidence) -> Finding | None:
     wanted = "max" if seen.better_is_higher else "min"
     return Finding(
         "scheduler_misuse",
-        "fail",
+        "fail" if seen.own_score else "note",  # nobody has said that the accuracy is what the schedule gets
         f"ReduceLROnPlateau has mode={seen.plateau!r} and gets a score that is better when it is "
         f"{'higher' if seen.better_is_higher else 'lower'}.",
         "Every improvement counts as a bad epoch, and the learning rate is cut while the model gets better.",

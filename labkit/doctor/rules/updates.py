@@ -144,7 +144,7 @@ def wrong_scale_of_a_window(evidence: Evidence) -> Finding | None:
     if len(complete) < 1 or seen.kept >= 2:
         return None
     length, weight = max(complete)
-    if 0.6 < weight < 1.5:
+    if 0.6 < weight < 1.5 or (seen.sums_losses and weight > 1):
         return None
     return Finding(
         "grad_accumulation_scale",

@@ -39,6 +39,8 @@ def stepping(*order: str, every: int = 1):
         for act in order:
             if act == "backward":
                 (loss / every).backward()
+            elif act == "unscaled backward":
+                loss.backward()
             elif act == "clip":
                 nn.utils.clip_grad_norm_(model.parameters(), 0.01)
             elif count % every == 0:
@@ -249,3 +251,59 @@ def test_a_misspelt_attribute_freezes_nothing(attribute):
     other = program()
     other.model[0].weight.is_pretrained = False  # somebody's own note
     assert "freeze_ineffective" not in said(other)
+
+
+def summing(accumulate: int):
+    """Return pieces of a program whose loss is a sum over the samples, with some backward passes for each step."""
+    model = nn.Linear(6, 2)
+    return program(
+        model=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=1e-3),
+        loss_fn=nn.CrossEntropyLoss(reduction="sum"),
+        train_step=stepping("unscaled backward", "step", "clear", every=accumulate),
+    )
+
+
+def test_sums_add_up_over_a_window_without_division():
+    assert gather(summing(4)).updates.sums_losses and "grad_accumulation_scale" not in said(summing(4))
+    means = program(train_step=stepping("unscaled backward", "step", "clear", every=4))
+    assert not gather(means).updates.sums_losses and "4 times" in said(means)["grad_accumulation_scale"]
+
+
+def test_a_norm_that_is_only_measured_clips_nothing():
+    def measures(model, batch, loss_fn, optimizer):
+        loss = loss_fn(model(batch[0]), batch[1])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        nn.utils.clip_grad_norm_(model.parameters(), float("inf"))
+        return loss.item()
+
+    assert "clip_misplaced" not in said(program(train_step=measures))
+
+
+def test_an_optimizer_over_a_copy_is_not_made_again():
+    def looks_ahead(model, batch, loss_fn, optimizer):
+        fast = copy.deepcopy(model)
+        inner = torch.optim.SGD(fast.parameters(), lr=0.1)
+        loss_fn(fast(batch[0]), batch[1]).backward()
+        inner.step()
+        optimizer.zero_grad()
+        loss = loss_fn(model(batch[0]), batch[1])
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    assert gather(program(train_step=looks_ahead)).updates.made == 0
+
+
+def test_an_error_of_the_loader_is_the_first_finding():
+    class Gap(torch.utils.data.Dataset):
+        def __len__(self):
+            return 40
+
+        def __getitem__(self, index):
+            return {n: (torch.zeros(6), n % 2) for n in range(39)}[index]
+
+    report = examine(**vars(program(train_loader=torch.utils.data.DataLoader(Gap(), 4))) | {"context": {}})
+    assert report.findings[0].severity == "fail" and "KeyError: 39" in report.findings[0].what
