@@ -7,6 +7,7 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.utils.data import DataLoader
 
 from labkit.doctor.nested import leaves, mapped
 from labkit.doctor.probe.model_axes import Turn, turn_of
@@ -59,11 +60,23 @@ def look_at_answers(program: Program, recording: Recording) -> AnswersEvidence:
     try:
         _chance_and_history(program, inputs, seen)
         if samples(inputs[0]) and samples(inputs[0]) > 1:
-            _company(program, inputs[0], seen)
+            if _samples_come_first(program, recording):
+                _company(program, inputs[0], seen)
             _shape_of_the_function(program, inputs[0], seen)
     except Exception:  # a model that cannot be called alone is not examined further
         return seen
     return seen
+
+
+def _samples_come_first(program: Program, recording: Recording) -> bool:
+    """Say whether it is known that samples lie along the first axis.
+
+    A DataLoader stacks them so. Batches made in another way may begin with time, if inputs and targets have both axes.
+    """
+    if isinstance(program.train_loader, DataLoader):
+        return True
+    shapes = [tuple(leaf.shape[:2]) for leaf in leaves(recording.updates[0].batch) if isinstance(leaf, Tensor)]
+    return any(len(shape) < 2 for shape in shapes) or len(set(shapes)) > 1
 
 
 def _asks_several_times(recording: Recording) -> bool:

@@ -92,7 +92,8 @@ def _statistics(program: Program, recording: Recording, norms: dict[str, _BatchN
             seen.drifted[name] = moved.max().item()
         if name in passed and before.momentum is not None:
             seen.momentum[name] = float(before.momentum)
-            if before.momentum == 0 and torch.equal(after.running_mean, before.running_mean):
+            as_made = not before.running_mean.any()  # else somebody has put them there
+            if before.momentum == 0 and as_made and torch.equal(after.running_mean, before.running_mean):
                 seen.still.append(name)
 
 

@@ -150,7 +150,7 @@ def sees_what_it_predicts(evidence: Evidence) -> Finding | None:
         return None
     return Finding(
         "target_shift",
-        "fail",
+        "note" if seen.lead < 0 else "fail",  # to remember what came before can be the task
         what,
         "To copy an input is easy and teaches nothing about what comes next.",
         fix,

@@ -5,8 +5,10 @@ import torch
 from torch import nn
 
 from labkit.doctor.evidence import Evidence
+from labkit.doctor.examine import gather
 from labkit.doctor.probe.model_axes import turn_of
 from labkit.doctor.rules.model_layout import mixed_by_reshape, turned_by_the_model
+from tests.doctor import small
 from tests.doctor.model_programs import With, examined, program
 
 
@@ -66,3 +68,43 @@ def test_heads_that_are_viewed_and_not_turned():
     turned_by_the_model(ill)
     assert torch.equal(ill.model(x), sound.model(x))
     assert examined(sound).model.answers.mixed == []
+
+
+class TimeFirst(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.body, self.head = nn.Embedding(9, 8), nn.GRU(8, 8), nn.Linear(8, 9)
+
+    def forward(self, tokens):
+        return self.head(self.body(self.embedding(tokens))[0])
+
+
+def test_batches_made_by_hand_may_begin_with_time():
+    tokens = torch.randint(0, 9, (200, 12), generator=torch.Generator().manual_seed(0))
+    batches = [(tokens[i : i + 10], tokens[i + 1 : i + 11]) for i in range(0, 180, 10)]
+    model = TimeFirst()
+    pieces = {
+        "model": model,
+        "loss_fn": lambda outputs, targets: nn.functional.cross_entropy(outputs.flatten(0, 1), targets.flatten()),
+        "optimizer": torch.optim.Adam(model.parameters(), 1e-2),
+        "val_loader": None,
+    }
+    assert gather(small.program(**pieces, train_loader=batches)).model.answers.by_neighbours is None
+    stacked = torch.utils.data.DataLoader([(a.T, b.T) for a, b in batches], batch_size=None)
+    assert gather(small.program(**pieces, train_loader=stacked)).model.answers.by_neighbours > 0.01
+
+
+def test_a_table_of_every_sample_with_every_other_is_no_mixup():
+    class Pairs(nn.Linear):
+        def forward(self, x):
+            z = super().forward(x)
+            return z @ z.T
+
+    model = Pairs(6, 4)
+    contrastive = small.program(
+        model=model,
+        loss_fn=lambda outputs, _: nn.functional.cross_entropy(outputs, torch.arange(len(outputs))),
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.01),
+        val_loader=None,
+    )
+    assert gather(contrastive).model.answers.by_neighbours is None
