@@ -7,6 +7,7 @@ from labkit.doctor.rules.data_mends import learn_from_validation, other_half, va
 from labkit.doctor.trial import validation_score
 
 CLEAR = 0.25  # more right than by chance: then targets and inputs do belong together
+SOME = 0.08  # more right than by chance: then they belong together for the greater part
 EXPLAINED = 0.8  # of what is right inside validation: then other names of the classes are all that is wrong
 
 
@@ -28,6 +29,8 @@ def training_labels_of_others(evidence: Evidence) -> Finding | None:
     seen = evidence.data.meaning
     if seen.train is None or seen.train > seen.chance_train + 0.02 or not _clear(seen.val, seen.chance_val):
         return None
+    if seen.across > seen.chance_across + SOME:
+        return None  # labels that are partly wrong, and still teach what holds in validation
     return Finding(
         "label_misaligned",
         "warn",

@@ -114,3 +114,13 @@ def test_phrases_come_again_and_copies_of_rare_texts_do_not() -> None:
         loaders = {"train": DataLoader(TensorDataset(x), 10), "val": DataLoader(TensorDataset(val), 10)}
         assert look_at_parts({"train": Samples(x), "val": Samples(val)}, loaders).in_both == expected
     assert set(map(tuple, windows[1000:1200].tolist())) & set(map(tuple, windows[:1000].tolist()))
+
+
+def test_labels_of_which_some_are_wrong_stand_beside_their_own_samples():
+    draw = torch.Generator().manual_seed(391)
+    x = torch.randn(900, 6, generator=draw)
+    y = (x[:, 0] + x[:, 1] > 0).long()
+    noisy = torch.where(torch.rand(300, generator=draw) < 0.3, 1 - y[:300], y[:300])
+    assert "label_misaligned" not in first_finding(x[:300], noisy, x[300:], y[300:])
+    mixed = y[:300][torch.randperm(300, generator=draw)]
+    assert "label_misaligned" in first_finding(x[:300], mixed, x[300:], y[300:])
