@@ -72,10 +72,10 @@ def look_at_freezing(program: Program, recording: Recording, seen: UpdatesEviden
         moved = {name for name, change in update.moved.items() if change > 0 and id(parameters.get(name)) in held}
         late = {name for name in moved & update.frozen if update.gradients.get(name) is not None}
         if _steps_only(update):
-            seen.frozen_moved.update({name: update.moved[name] for name in late})
+            seen.frozen_moved.update({name: change for name, change in update.moved.items() if name in late})
         steps = marks_of(update, "step")
         by_hand = {n for m in steps for n, norm in m.norms.items() if norm == 0 and m.accumulated.get(n)}
-        seen.zeroed_moved.update({name: update.moved[name] for name in by_hand & moved})
+        seen.zeroed_moved.update({name: change for name, change in update.moved.items() if name in by_hand & moved})
     seen.misspelt_freezing = misspelt_freezing(program.model)
     for name, module in program.model.named_modules():
         own = list(module.parameters())
@@ -97,7 +97,7 @@ def look_at_freezing(program: Program, recording: Recording, seen: UpdatesEviden
     )
     if recording.scores:
         during = recording.updates[-1].frozen if recording.updates else set()
-        seen.thawed = [name for name in during if after.get(name)]
+        seen.thawed = [name for name, trained in after.items() if trained and name in during]
         seen.left_frozen = [
             name for name, trained in before.items() if trained and name not in during and not after[name]
         ]
